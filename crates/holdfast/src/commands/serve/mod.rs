@@ -11,6 +11,7 @@ mod embedded;
 mod keys;
 
 use std::io::{IsTerminal, Write};
+use std::str::FromStr as _;
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
@@ -20,7 +21,9 @@ use holdfast_domain::shop::Sides;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::BadInput;
 use crate::config::{ConfigOptions, Rate, Settings};
@@ -43,16 +46,15 @@ pub(super) struct Serve {
 impl Serve {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let settings = self.options.settings().map_err(BadInput::from)?;
-        let filter = EnvFilter::try_new(&settings.trace)
+        let filter = Targets::from_str(&settings.trace)
             .map_err(|error| BadInput::from(anyhow::anyhow!("trace = '{}': {error}", settings.trace)))?;
         let keys = Keys::read(&settings, self.without_keys)?;
-        tracing_subscriber::fmt()
-            .with_env_filter(filter)
+        let lines = tracing_subscriber::fmt::layer()
             .with_writer(std::io::stderr)
             .with_ansi(std::io::stderr().is_terminal())
             // A log that cannot be written (its disk is full, its reader gone) must not take the hub down with it.
-            .log_internal_errors(false)
-            .init();
+            .log_internal_errors(false);
+        tracing_subscriber::registry().with(lines).with(filter).init();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.context("cannot start the HTTP threads")?;
         match settings.node.clone() {
