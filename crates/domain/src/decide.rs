@@ -169,7 +169,8 @@ pub(crate) fn step_positions(
 ) -> Vec<MessageResult> {
     let results = process(&Limits(view), order, messages, effects);
     for (message, result) in messages.iter().zip(&results) {
-        *effects.outcome_mut(message.cause) = Outcome::of_message(message, *result);
+        let MessageResult { state, error, value, .. } = *result;
+        *effects.outcome_mut(message.cause) = Outcome::reached(message.transfer, state, error, value);
     }
     results
 }

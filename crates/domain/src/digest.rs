@@ -8,6 +8,7 @@ use crate::codec::{Chained, Put};
 use crate::effects::{DeadLetterReason, Effects, Outcome, PositionChange, StateChange, Step};
 use crate::ids::AccountId;
 use crate::money::Amount;
+use crate::participants::AccountKind;
 
 /// Which rules these are. Raised with the first release that would decide a frame of an earlier one differently; nothing has been
 /// released so far.
@@ -32,7 +33,8 @@ impl Effects {
         lists.write(
             |step| &step.accounts,
             |row, out| {
-                put(out, (row.id, row.participant, [row.kind as u8], row.active, row.value, row.reserved));
+                let is_settlement = row.kind == AccountKind::Settlement;
+                put(out, (row.id, row.participant, is_settlement, row.active, row.value, row.reserved));
                 put(out, (row.net_debit_cap.unwrap_or(Amount(-1)), row.alarm_percentage));
             },
         );

@@ -94,12 +94,7 @@ fn position_run(
         let (cause, completion) = (effects.cause(), row.completion().map(|taken| taken.kind));
         if was_decided(action, row.state) {
             repeats.push((cause, row));
-            let mut outcome = Outcome::of_transfer(row);
-            if row.state == TransferState::AbortedRejected {
-                // A refused prepare changed no position, so its row keeps none: show where the payer stands now.
-                outcome.value = view.account(account).map_or(outcome.value, |account| account.value);
-            }
-            effects.outcomes.push(outcome);
+            effects.outcomes.push(Outcome::of_prepared(view, row, Some(account)));
             continue;
         }
         let (amount, state, error) = (row.amount, row.state, row.error());

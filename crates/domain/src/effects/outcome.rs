@@ -5,10 +5,10 @@ use std::sync::Arc;
 use crate::codes::ErrorCode;
 use crate::ids::{AccountId, ParticipantId, TransferNo};
 use crate::money::Balance;
-use crate::positions::{Message, MessageResult};
 use crate::shop::ShopOutcome;
 use crate::tokens::TokenOutcome;
 use crate::transfers::{Code, ErrorInformation, Reason, Transfer, TransferState};
+use crate::view::Accounts;
 
 /// What a command was about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,19 +105,16 @@ impl Outcome {
         Outcome { shop: Some(Arc::new(outcome)), ..Outcome::done(Subject::Nothing, Balance::ZERO) }
     }
 
-    /// What became of a message of the position step.
-    pub(crate) fn of_message(message: &Message, result: MessageResult) -> Outcome {
-        let (code, reason) = match result.error {
-            Some((code, reason)) => (Some(code), reason),
-            None => (None, None),
-        };
-        let MessageResult { state, value, .. } = result;
-        Outcome {
-            state: Some(state),
-            code,
-            reason,
-            ..Outcome::done(Subject::Transfer(message.transfer), value)
-        }
+    /// A transfer stands there now, perhaps with an error, and the account that was touched at that value.
+    pub(crate) fn reached(
+        transfer: TransferNo,
+        state: TransferState,
+        error: Option<ErrorInformation>,
+        value: Balance,
+    ) -> Outcome {
+        let (code, reason) = error.map_or((None, None), |(code, reason)| (Some(code), reason));
+        let subject = Subject::Transfer(transfer);
+        Outcome { state: Some(state), code, reason, ..Outcome::done(subject, value) }
     }
 
     /// Why not, if not.
@@ -129,14 +126,16 @@ impl Outcome {
     /// The stored answer of a transfer.
     #[must_use]
     pub fn of_transfer(row: &Transfer) -> Outcome {
-        Outcome {
-            state: Some(row.state),
-            code: row.code,
-            reason: row.reason,
-            subject: Subject::Transfer(row.no),
-            value: row.final_value.get().or_else(|| row.reserved_value.get()).unwrap_or_default(),
-            token: None,
-            shop: None,
-        }
+        let value = row.final_value.get().or_else(|| row.reserved_value.get()).unwrap_or_default();
+        Outcome::reached(row.no, row.state, row.error(), value)
+    }
+
+    /// The same for a prepare on that account that comes again. One that was refused changed no position, so its row keeps none:
+    /// this shows where the payer stands now.
+    pub(crate) fn of_prepared(view: &impl Accounts, row: &Transfer, account: Option<AccountId>) -> Outcome {
+        let outcome = Outcome::of_transfer(row);
+        let refused = account.filter(|_| row.state == TransferState::AbortedRejected);
+        let value = refused.and_then(|account| view.account(account)).map_or(outcome.value, |row| row.value);
+        Outcome { value, ..outcome }
     }
 }

@@ -18,6 +18,7 @@ row!(Account {
 });
 row!(FundsMovement { id, account, amount, state });
 byte!(FundsState, "funds" "are in no state");
+byte!(AccountKind, "kind" "is not 1 or 2");
 
 field!(Name, F: |name, out| name.padded().put::<F>(out), |from| {
     const WRONG: Bad = Bad::new("name", "is not 2 to 30 letters, digits or -._ padded with zeros");
@@ -36,15 +37,4 @@ field!(Participant, F: |row, out| {
         accounts.push(Take::take::<F>(from)?);
     }
     Ok(Participant { id, name, active, accounts, created_at })
-});
-
-field!(AccountKind, F: |kind, out| {
-    out.push(match kind {
-        AccountKind::Position => 1,
-        AccountKind::Settlement => 2,
-    });
-}, |from| match from.array()? {
-    [1] => Ok(AccountKind::Position),
-    [2] => Ok(AccountKind::Settlement),
-    _ => Err(Bad::new("kind", "is not 1 or 2")),
 });

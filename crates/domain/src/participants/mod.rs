@@ -101,23 +101,13 @@ impl Participant {
     }
 }
 
-/// What an account is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AccountKind {
-    /// What the participant owes (> 0) from transfers.
-    Position,
-    /// Funds held for the participant (< 0).
-    Settlement,
-}
-
-impl AccountKind {
-    /// The `ledgerAccountType` of the admin API.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            AccountKind::Position => "POSITION",
-            AccountKind::Settlement => "SETTLEMENT",
-        }
+numbered! {
+    /// What an account is for, with the `ledgerAccountType` of the admin API.
+    pub enum AccountKind: u8, name {
+        /// What the participant owes (> 0) from transfers.
+        Position = 1 => "POSITION",
+        /// Funds held for the participant (< 0).
+        Settlement = 2 => "SETTLEMENT",
     }
 }
 

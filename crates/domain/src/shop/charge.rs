@@ -20,7 +20,7 @@ use crate::ids::{Currency, Millis, ParticipantId, TransferId};
 use crate::money::Amount;
 use crate::overlay::Overlay;
 use crate::participants::Name;
-use crate::tokens::{LockRow, Name as TokenName, end_hold, hold_for_transfer, transaction_of};
+use crate::tokens::{LockRow, Name as TokenName, end_hold, hold, transaction_of};
 use crate::transfers::TransferState;
 use crate::view::{Payments, Spenders, Transfers};
 
@@ -215,7 +215,7 @@ impl<'r> Charger<'r> {
                 self.prepare_transfer(by, payment, deadline, (transfer, fulfilment), effects)
             }
             (Means::Tokens(Some(lock)), Charge::Tokens { .. }) => {
-                hold_for_transfer(&self.seen(effects), self.at.0, lock.clone(), effects).is_ok()
+                hold(&self.seen(effects), self.at.0, lock.clone(), effects).is_ok()
             }
             _ => false,
         }

@@ -96,8 +96,8 @@ fn set_charging(view: &impl Participants, charging: &Charging, effects: &mut Ste
     Ok(ShopOutcome::Charging(charging.clone()))
 }
 
-fn exists(kind: &'static str, id: &str) -> ShopRefusal {
-    ShopRefusal::Exists { kind, id: id.to_owned() }
+fn is_new(kind: &'static str, id: &str, known: bool) -> Result<(), ShopRefusal> {
+    if known { Err(ShopRefusal::Exists { kind, id: id.to_owned() }) } else { Ok(()) }
 }
 
 /// Room for so many rows more.
@@ -106,9 +106,7 @@ pub(super) fn room(what: &'static str, there: usize, more: usize, max: usize) ->
 }
 
 fn create_user(view: &(impl Users + ShopSize), id: &UserId, credit: Whole, effects: &mut Step) -> Verdict {
-    if view.user(id).is_some() {
-        return Err(exists("user", id.as_str()));
-    }
+    is_new("user", id.as_str(), view.user(id).is_some())?;
     room("users", view.shop_counts().users, 1, USERS_MAX)?;
     let row = UserRow { id: id.clone(), credit };
     effects.shop.push(ShopEffect::User(row.clone()));
@@ -122,9 +120,7 @@ fn create_item(
     price: Whole,
     effects: &mut Step,
 ) -> Verdict {
-    if view.item(id).is_some() {
-        return Err(exists("item", id.as_str()));
-    }
+    is_new("item", id.as_str(), view.item(id).is_some())?;
     room("items", view.shop_counts().items, 1, ITEMS_MAX)?;
     let row = ItemRow { id: id.clone(), stock, price };
     effects.shop.push(ShopEffect::Item(row.clone()));
@@ -132,9 +128,7 @@ fn create_item(
 }
 
 fn create_order(view: &(impl Orders + ShopSize), id: &OrderId, user: &UserId, effects: &mut Step) -> Verdict {
-    if view.order(id).is_some() {
-        return Err(exists("order", id.as_str()));
-    }
+    is_new("order", id.as_str(), view.order(id).is_some())?;
     room("orders", view.shop_counts().orders, 1, ORDERS_MAX)?;
     let row = Box::new(OrderRow { order: Order::new(id.clone(), user.clone()), failed: None, life: 0 });
     effects.shop.push(ShopEffect::Order(row.clone()));

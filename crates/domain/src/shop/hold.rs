@@ -17,7 +17,7 @@ use super::run::At;
 use super::{ByTokens, OrderId, Payment, ShopRefusal, TryKey, UserId, Whole};
 use crate::effects::Step;
 use crate::ids::TransferId;
-use crate::tokens::{Fingerprint, LockRow, NO_END, Name, TokenId, TokenRefusal, hold_for_transfer};
+use crate::tokens::{Fingerprint, LockRow, NO_END, Name, TokenId, TokenRefusal, hold};
 use crate::transfers::covers;
 use crate::view::Payments;
 
@@ -102,7 +102,7 @@ pub(super) fn judge(
         tokens: chosen.ids.as_slice().into(),
         funding: Some(by.wallet.clone()),
     };
-    match hold_for_transfer(view, at.0, row.clone(), &mut Step::default()) {
+    match hold(view, at.0, row.clone(), &mut Step::default()) {
         Ok(_) => Ok(Some(row)),
         Err(TokenRefusal::Taken(id)) => anew("another has locked some of those that were chosen", Some(id)),
         Err(_) => anew("those that were chosen cannot be locked", None),

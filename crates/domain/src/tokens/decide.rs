@@ -89,18 +89,9 @@ fn issue(view: &(impl Tokens + Spends), tokens: &[Token], effects: &mut Step) ->
 
 fn lock(view: &impl Vault, now: Millis, fence: u64, command: &LockTokens, effects: &mut Step) -> Verdict {
     let LockTokens { spender, ids, amount, lease_ms, body } = command;
-    if view.has_spent(spender) {
-        return Err(TokenRefusal::SpenderInUse("it has spent already"));
-    }
-    match view.lock(spender) {
-        Some(row) if row.is_live(now) && row.body == *body && row.funding.is_none() => {
-            return Ok(TokenOutcome::Locked(Arc::clone(row)));
-        }
-        Some(row) if row.is_live(now) => {
-            return Err(TokenRefusal::SpenderInUse("it holds a selection of another request"));
-        }
-        Some(row) => effects.tokens.push(ended(row)),
-        None => {}
+    let same = |row: &&Arc<LockRow>| row.is_live(now) && row.body == *body && row.funding.is_none();
+    if let Some(row) = view.lock(spender).filter(same).filter(|_| !view.has_spent(spender)) {
+        return Ok(TokenOutcome::Locked(Arc::clone(row)));
     }
     let row = LockRow {
         spender: spender.clone(),
@@ -112,14 +103,14 @@ fn lock(view: &impl Vault, now: Millis, fence: u64, command: &LockTokens, effect
         tokens: ids.clone(),
         funding: None,
     };
-    take(view, now, row, effects).map_err(|refusal| match refusal {
+    hold(view, now, row, effects).map_err(|refusal| match refusal {
         TokenRefusal::Unknown(id) if view.is_consumed(&id) => TokenRefusal::Consumed(id),
         other => other,
     })
 }
 
-/// Locks tokens for a transfer: no lease ends that, the transfer does.
-pub(crate) fn hold_for_transfer(
+/// Locks tokens for a spender that holds none: with a lease, or for a transfer or checkout, which ends the lock itself.
+pub(crate) fn hold(
     view: &(impl Tokens + Spenders + ?Sized),
     now: Millis,
     row: LockRow,

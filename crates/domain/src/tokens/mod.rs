@@ -25,7 +25,7 @@ pub use holdfast_tokens::{
 };
 pub use rows::{LockRow, NO_END, SpendRow, TokenEffect, TokenOutcome, TokenRefusal, TokenRow, TokenView};
 
-pub(crate) use decide::{decide_tokens, end_hold, end_leases, hold_for_transfer};
+pub(crate) use decide::{decide_tokens, end_hold, end_leases, hold};
 pub(crate) use overlay::TokenChanges;
 pub(crate) use spend::transaction_of;
 pub use spend::{HOLD_PREFIX, why_reserved};

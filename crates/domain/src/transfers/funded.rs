@@ -10,11 +10,11 @@ use holdfast_tokens::DEFAULT_TYPE;
 use super::{Code, CompletionKind, ErrorInformation, Transfer, TransferState};
 use crate::codes::ErrorCode;
 use crate::command::{FulfilAction, Funding, Prepare};
-use crate::effects::{Notification, NotificationKind, Outcome, Party, StateChange, Step, Subject};
+use crate::effects::{Notification, NotificationKind, Outcome, Party, StateChange, Step};
 use crate::ids::{Currency, Millis, TransferNo};
 use crate::money::Balance;
 use crate::positions::Action;
-use crate::tokens::{Fingerprint, LockRow, NO_END, TokenId, end_hold, hold_for_transfer, transaction_of};
+use crate::tokens::{Fingerprint, LockRow, NO_END, TokenId, end_hold, hold, transaction_of};
 use crate::view::{Spenders, Tokens};
 
 /// A prepare that broke no rule: its tokens are held, or it is rejected for want of them.
@@ -38,7 +38,7 @@ pub(super) fn reserve(
         funding: Some(funding.payee_wallet.clone()),
     };
     let held = covers(view, &funding.ids, &funding.payer_wallet, prepare.currency, quantity)
-        && hold_for_transfer(view, now, row, effects).is_ok();
+        && hold(view, now, row, effects).is_ok();
     if held {
         let told = Tell { no, action: Action::Prepare, completion: None, error: None };
         told.tell(Party::Payee, NotificationKind::Prepared, effects);
@@ -155,12 +155,6 @@ impl Tell {
     fn moved(&self, state: TransferState, code: Option<Code>, effects: &mut Step) -> Outcome {
         let Tell { no: transfer, error, .. } = *self;
         effects.state_changes.push(StateChange { transfer, state, code, reason: None });
-        let (code, reason) = error.map_or((None, None), |(code, reason)| (Some(code), reason));
-        Outcome {
-            state: Some(state),
-            code,
-            reason,
-            ..Outcome::done(Subject::Transfer(transfer), Balance::ZERO)
-        }
+        Outcome::reached(transfer, state, error, Balance::ZERO)
     }
 }

@@ -84,12 +84,7 @@ pub(crate) fn prepare(
 }
 
 fn repeat(view: &impl Accounts, known: &Transfer, prepare: &Prepare) -> Outcome {
-    let mut outcome = Outcome::of_transfer(known);
-    if known.state == TransferState::AbortedRejected {
-        // A refused prepare changed no position, so its row keeps none: show where the payer stands now.
-        let account = known.payer_account.and_then(|account| view.account(account));
-        outcome.value = account.map_or(outcome.value, |account| account.value);
-    }
+    let outcome = Outcome::of_prepared(view, known, known.payer_account);
     if known.hash == prepare.hash {
         outcome
     } else {

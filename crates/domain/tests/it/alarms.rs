@@ -1,8 +1,6 @@
 //! An alarm goes off when usage first passes the alarm percentage of the cap, and not again until it was back.
 
-use holdfast_domain::callbacks::{Callback, CallbackMessage, NO_TRANSFER, alarms};
-use holdfast_domain::effects::LimitAlarm;
-use holdfast_domain::money::{Amount, Balance};
+use holdfast_domain::callbacks::{CallbackMessage, NO_TRANSFER, alarms};
 
 use crate::world::*;
 

@@ -1,14 +1,12 @@
 //! Who is called when: each row of the table in `callbacks.txt`, and what no row can say.
 
-use holdfast_domain::callbacks::Callback;
 use holdfast_domain::callbacks::CallbackMessage::{
     self, Error, ForwardError, ForwardFulfil, ForwardPrepare, Patch, Put,
 };
 use holdfast_domain::codes::ErrorCode::{
     self, ModifiedRequest, TransferExpired, TransferIdNotFound, ValidationError,
 };
-use holdfast_domain::command::{Abort, Admin, Command, Fulfil, FulfilAction, Prepare};
-use holdfast_domain::ids::{HUB, Millis, ParticipantId, TransferNo};
+use holdfast_domain::ids::HUB;
 use holdfast_domain::transfers::Reason::{self, NotReserved, WrongFulfilment};
 use holdfast_domain::transfers::TransferState::{
     self, Committed, ExpiredReserved, ReceivedError, ReceivedFulfil, ReceivedPrepare, Reserved,

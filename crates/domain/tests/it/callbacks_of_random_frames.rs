@@ -3,14 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_domain::callbacks::{Callback, CallbackMessage, callbacks};
-use holdfast_domain::codes::ErrorCode;
-use holdfast_domain::command::{Command, FulfilAction};
-use holdfast_domain::effects::Effects;
-use holdfast_domain::ids::{Millis, ParticipantId, TransferId};
-use holdfast_domain::positions::PrepareOrder;
+use holdfast_domain::callbacks::CallbackMessage;
 use holdfast_domain::records;
-use holdfast_domain::transfers::{Transfer, TransferState};
 use proptest::prelude::*;
 
 use crate::memory::Memory;

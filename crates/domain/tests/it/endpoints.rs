@@ -1,8 +1,8 @@
 //! Where participants want to be called: set, replaced, bounded, and read by no decision.
 
 use holdfast_domain::codes::ErrorCode::IdNotFound;
-use holdfast_domain::command::{Command, ENDPOINT_KIND_BYTES_MAX, ENDPOINT_VALUE_BYTES_MAX, SetEndpoint};
-use holdfast_domain::ids::{HUB, ParticipantId};
+use holdfast_domain::command::{ENDPOINT_KIND_BYTES_MAX, ENDPOINT_VALUE_BYTES_MAX};
+use holdfast_domain::ids::HUB;
 
 use crate::world::*;
 
@@ -72,8 +72,7 @@ fn the_hub_has_endpoints_without_being_a_participant() {
 fn a_participant_made_in_the_same_frame_has_endpoints_and_an_inactive_one_too() {
     let mut world = World::roomy();
     let newcomer = ParticipantId(4);
-    let inactive =
-        holdfast_domain::command::Admin::SetParticipantActive { participant: PAYEE, active: false };
+    let inactive = Admin::SetParticipantActive { participant: PAYEE, active: false };
     let effects = world.frame(&[
         create("newcomer", usd()),
         set(newcomer, POST, "http://newcomer"),

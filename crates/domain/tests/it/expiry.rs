@@ -1,13 +1,9 @@
 //! Expiry ends what ran out: strictly before the frame's time, oldest first, at most so many, and exactly once.
 
 use holdfast_domain::codes::ErrorCode::{TransferExpired, ValidationError};
-use holdfast_domain::command::{Command, Prepare};
-use holdfast_domain::effects::Notification;
 use holdfast_domain::effects::NotificationKind::Expired;
 use holdfast_domain::effects::Party::{Payee, Payer};
-use holdfast_domain::ids::{Millis, TransferNo};
 use holdfast_domain::money::OptionalBalance;
-use holdfast_domain::transfers::Reason;
 use holdfast_domain::transfers::TransferState::{
     Committed, ExpiredPrepared, ExpiredReserved, ReceivedPrepare, Reserved, ReservedTimeout,
 };
@@ -132,7 +128,7 @@ fn what_an_earlier_command_of_the_frame_ended_is_no_longer_due() {
     world.frame(&[prepare_until(0, 1, NOW + 1), prepare_until(1, 1, NOW + 2), prepare_until(2, 1, NOW + 3)]);
     world.now = NOW + 10;
     // A wrong preimage still aborts after the expiration; the bound of the expiry counts what is left.
-    let wrong = fulfil_by(PAYEE, 0, holdfast_domain::command::FulfilAction::Commit, fulfilment(9));
+    let wrong = fulfil_by(PAYEE, 0, FulfilAction::Commit, fulfilment(9));
     let effects = world.frame(&[wrong, expire(1), expire(5)]);
     assert_eq!(
         effects.outcomes()[1..],

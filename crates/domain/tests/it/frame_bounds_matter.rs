@@ -2,8 +2,6 @@
 //! replay must decide with the bounds that the log has, and may not join or split frames.
 
 use holdfast_domain::codes::ErrorCode::PayerLimitError;
-use holdfast_domain::command::Command;
-use holdfast_domain::effects::Effects;
 use holdfast_domain::transfers::TransferState::{AbortedError, AbortedRejected, Reserved};
 
 use crate::world::*;

@@ -4,15 +4,11 @@
 use holdfast_domain::codes::ErrorCode::{
     ModifiedRequest, TransferExpired, TransferIdNotFound, ValidationError,
 };
-use holdfast_domain::command::{Abort, Command, FulfilAction};
 use holdfast_domain::effects::NotificationKind::{Aborted, Committed as ToldCommitted};
 use holdfast_domain::effects::Party::{Payee, Payer};
-use holdfast_domain::effects::{Notification, Outcome, StateChange};
-use holdfast_domain::ids::ParticipantId;
 use holdfast_domain::transfers::TransferState::{
     AbortedError, Committed, ExpiredReserved, Invalid, ReceivedError, ReceivedFulfil, Reserved,
 };
-use holdfast_domain::transfers::{Code, CompletionKind, Reason};
 
 use crate::world::*;
 
@@ -173,13 +169,13 @@ fn another_end_of_the_same_transfer_is_3106() {
 #[test]
 fn a_transfer_that_was_never_reserved_is_3100() {
     let mut world = World::with(10, 1000);
-    let invalid = prepared(holdfast_domain::command::Prepare { expiration: NOW, ..prepare_of(0, 5) });
+    let invalid = prepared(Prepare { expiration: NOW, ..prepare_of(0, 5) });
     world.frame(&[invalid, prepare(1, 50)]);
     let not_reserved = |no, state| refused(answer(no, state, 0), ValidationError, Some(Reason::NotReserved));
     for command in [fulfil(0), abort(0), wrong_fulfil()] {
         refused_without_effect(&mut world, command, not_reserved(0, Invalid));
     }
-    let rejected = holdfast_domain::transfers::TransferState::AbortedRejected;
+    let rejected = TransferState::AbortedRejected;
     refused_without_effect(&mut world, fulfil(1), not_reserved(1, rejected));
 }
 

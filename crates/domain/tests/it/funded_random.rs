@@ -3,14 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdfast_domain::command::{Command, FulfilAction, Funding, Prepare};
-use holdfast_domain::effects::{Effects, Step};
-use holdfast_domain::ids::TransferNo;
-use holdfast_domain::money::Amount;
+use holdfast_domain::command::Funding;
+use holdfast_domain::effects::Step;
 use holdfast_domain::tokens::{
     Output, SpendRequest, SpendTokens, TokenCommand, TokenEffect, TokenId, TokenOutcome,
 };
-use holdfast_domain::transfers::TransferState;
 use proptest::prelude::*;
 
 use crate::funded_world::*;

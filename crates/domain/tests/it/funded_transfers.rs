@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use holdfast_domain::codes::ErrorCode;
-use holdfast_domain::command::{Command, FulfilAction, Funding, Key, Prepare};
-use holdfast_domain::effects::{NotificationKind as Told, Party};
-use holdfast_domain::ids::ParticipantId;
-use holdfast_domain::money::Amount;
+use holdfast_domain::command::{Funding, Key};
+use holdfast_domain::effects::NotificationKind as Told;
 use holdfast_domain::tokens::{Fingerprint, LockRow, NO_END, TokenEffect, TokenOutcome, TokenRefusal};
-use holdfast_domain::transfers::{CompletionKind, Reason, TransferState as S};
+use holdfast_domain::transfers::TransferState as S;
 
 use crate::funded_world::*;
 use crate::tokens_world::{as_command, ids, renew, unlock};
@@ -273,10 +270,7 @@ fn no_position_account_and_no_limit_are_needed() {
     let mut world = World::with(1, 1);
     world.frame(&[
         issue(vec![holdfast_domain::tokens::Token::new("e", ALICE, "EUR", 9), usd_token("u", ALICE, 1_000)]),
-        Command::Admin(holdfast_domain::command::Admin::SetAccountActive {
-            account: PAYER_POSITION,
-            active: false,
-        }),
+        Command::Admin(Admin::SetAccountActive { account: PAYER_POSITION, active: false }),
     ]);
     let euros = Prepare { currency: "EUR".parse().unwrap(), ..funded_of(0, 9, &["e"]) };
     let effects = world.frame(&[prepared(euros), funded(1, 1_000, &["u"]), fulfil(0), fulfil(1)]);

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_domain::command::{Command, Funding, Prepare};
-use holdfast_domain::money::Amount;
+use holdfast_domain::command::Funding;
 use holdfast_domain::tokens::{LockTokens, Name, SpendTokens, Token, TokenCommand};
 
 use crate::memory::Memory;

@@ -1,14 +1,10 @@
 //! The operator's commands: participants, limits, funds in and out, and what each refuses.
 
-use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::codes::ErrorCode::{
     ClientError, IdNotFound, InternalServerError, ModifiedRequest, PayerInsufficientLiquidity,
     PayerLimitError, TransferIdNotFound, ValidationError,
 };
-use holdfast_domain::command::{Admin, Command};
-use holdfast_domain::effects::Outcome;
-use holdfast_domain::ids::{AccountId, ParticipantId};
-use holdfast_domain::money::{AMOUNT_LIMIT, Amount, Balance};
+use holdfast_domain::money::AMOUNT_LIMIT;
 use holdfast_domain::participants::{
     ALARM_PERCENTAGE_DEFAULT, Account, AccountKind, FundsMovement, FundsState, Name, Participant,
 };
@@ -122,8 +118,8 @@ fn the_first_limit_activates_both_accounts_and_comes_once() {
 fn the_initial_position_is_added_to_what_was_paid_before() {
     let mut world = World::roomy();
     let newcomer = ParticipantId(4);
-    let to_newcomer = prepared(holdfast_domain::command::Prepare { payee: newcomer, ..prepare_of(0, 5) });
-    let by_newcomer = fulfil_by(newcomer, 0, holdfast_domain::command::FulfilAction::Commit, fulfilment(0));
+    let to_newcomer = prepared(Prepare { payee: newcomer, ..prepare_of(0, 5) });
+    let by_newcomer = fulfil_by(newcomer, 0, FulfilAction::Commit, fulfilment(0));
     world.frame(&[create("newcomer", usd()), to_newcomer, by_newcomer]);
     assert_eq!(world.value(AccountId(7)), -5, "an account without limits can be paid");
     let effects = world.frame(&[initial(newcomer, 10, 3)]);
@@ -222,13 +218,8 @@ fn funds_go_out_only_as_far_as_no_position_stands_on_them() {
 #[test]
 fn a_position_below_zero_lends_nothing_to_funds_out() {
     let mut world = World::with(1000, 10);
-    let to_payer = prepared(holdfast_domain::command::Prepare {
-        source: PAYEE,
-        payer: PAYEE,
-        payee: PAYER,
-        ..prepare_of(0, 50)
-    });
-    let by_payer = fulfil_by(PAYER, 0, holdfast_domain::command::FulfilAction::Commit, fulfilment(0));
+    let to_payer = prepared(Prepare { source: PAYEE, payer: PAYEE, payee: PAYER, ..prepare_of(0, 50) });
+    let by_payer = fulfil_by(PAYER, 0, FulfilAction::Commit, fulfilment(0));
     world.frame(&[to_payer, by_payer]);
     assert_eq!(world.value(PAYER_POSITION), -50);
     assert_refused(&mut world, funds_out(1, PAYER_SETTLEMENT, 11), PayerInsufficientLiquidity);

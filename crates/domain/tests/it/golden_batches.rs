@@ -1,12 +1,9 @@
 //! The bodies of `/hub/batch`, byte by byte: clients in any language are written against them.
 
-use holdfast_domain::codes::ErrorCode;
-use holdfast_domain::money::Balance;
 use holdfast_domain::records::batch::{
     BatchError, HEADER_LEN, REPLY_LEN, Reply, read_replies, read_request_header, request_header,
     write_replies,
 };
-use holdfast_domain::transfers::{Reason, TransferState};
 use proptest::prelude::*;
 
 use crate::world::*;

@@ -1,16 +1,8 @@
 //! The bytes of effects that enter the audit chain. If they change, every log written before fails its check on
 //! replay: that is right when the rules changed (raise `RULES_VERSION`), and a mistake otherwise.
 
-use holdfast_domain::codes::ErrorCode;
-use holdfast_domain::effects::{
-    CompletionRow, DeadLetter, DeadLetterReason, Effects, LimitAlarm, NotificationKind, Outcome, Party,
-    StateChange, Step,
-};
-use holdfast_domain::ids::{AccountId, TransferNo};
-use holdfast_domain::money::{Amount, Balance};
+use holdfast_domain::effects::{DeadLetterReason, Step};
 use holdfast_domain::participants::{Account, AccountKind, FundsMovement, FundsState, Name, Participant};
-use holdfast_domain::positions::Action;
-use holdfast_domain::transfers::{Completion, CompletionKind, Reason, TransferState};
 
 use crate::world::*;
 

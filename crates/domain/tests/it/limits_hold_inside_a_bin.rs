@@ -1,10 +1,8 @@
 //! The running position counts: what is accepted earlier in a bin is gone for what comes later in it.
 
 use holdfast_domain::codes::ErrorCode::{PayerInsufficientLiquidity, PayerLimitError};
-use holdfast_domain::effects::Notification;
 use holdfast_domain::effects::NotificationKind::{Prepared, Refused};
 use holdfast_domain::effects::Party::{Payee, Payer};
-use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::transfers::TransferState::{AbortedRejected, ReceivedPrepare, Reserved};
 
 use crate::world::*;
@@ -87,8 +85,7 @@ fn smallest_first_fits_more_and_answers_in_the_order_of_the_frame() {
 #[test]
 fn funds_that_are_lent_to_nobody_cover_for_no_one_else() {
     let mut world = World::with(10, 1000);
-    let from_other =
-        prepared(holdfast_domain::command::Prepare { source: OTHER, payer: OTHER, ..prepare_of(1, 500) });
+    let from_other = prepared(Prepare { source: OTHER, payer: OTHER, ..prepare_of(1, 500) });
     let effects = world.frame(&[prepare(0, 11), from_other]);
     assert_eq!(
         effects.outcomes(),

@@ -3,13 +3,10 @@
 use holdfast_domain::codes::ErrorCode::{
     ClientError, PayerLimitError, TransferExpired, TransferIdNotFound, ValidationError,
 };
-use holdfast_domain::command::Prepare;
-use holdfast_domain::effects::{Answer, Asked, Outcome};
-use holdfast_domain::ids::{HUB, ParticipantId, TransferNo};
+use holdfast_domain::ids::HUB;
 use holdfast_domain::transfers::TransferState::{
     AbortedError, AbortedRejected, Committed, ExpiredReserved, Invalid, Reserved,
 };
-use holdfast_domain::transfers::{Code, Reason, Transfer};
 
 use crate::world::*;
 

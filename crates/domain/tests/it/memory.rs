@@ -40,6 +40,40 @@ pub struct Memory {
     pub charging: Charging,
 }
 
+/// Tables of which a decision reads nothing but a row by its key.
+macro_rules! tables {
+    ($($table:ident: $trait:ident has $row:ident($id:ident: $key:ty) by $by:expr => $value:ty;)+) => {
+        $(
+            impl $trait for Memory {
+                fn $row(&self, $id: $key) -> Option<&$value> {
+                    self.$table.get($by)
+                }
+            }
+        )+
+    };
+}
+
+tables! {
+    accounts: Accounts has account(id: AccountId) by &id => Account;
+    funds: Funds has funds(id: TransferId) by &id => FundsMovement;
+    users: Users has user(id: &UserId) by id => UserRow;
+    items: Items has item(id: &ItemId) by id => ItemRow;
+    orders: Orders has order(id: &OrderId) by id => OrderRow;
+    keys: Keys has request_key(key: &str) by key => Arc<KeyRow>;
+}
+
+/// The first of these rows, at most so many.
+fn first<'a, R: 'a, K: Ord>(
+    rows: impl Iterator<Item = &'a Arc<R>>,
+    max: usize,
+    key: impl Fn(&R) -> K,
+) -> Vec<Arc<R>> {
+    let mut rows: Vec<Arc<R>> = rows.cloned().collect();
+    rows.sort_by_key(|row| key(row));
+    rows.truncate(max);
+    rows
+}
+
 impl Transfers for Memory {
     fn transfer(&self, id: TransferId) -> Option<&Transfer> {
         self.transfers.values().find(|row| row.id == id)
@@ -82,18 +116,6 @@ impl ParticipantNumbers for Memory {
     }
 }
 
-impl Accounts for Memory {
-    fn account(&self, id: AccountId) -> Option<&Account> {
-        self.accounts.get(&id)
-    }
-}
-
-impl Funds for Memory {
-    fn funds(&self, id: TransferId) -> Option<&FundsMovement> {
-        self.funds.get(&id)
-    }
-}
-
 impl Tokens for Memory {
     fn token(&self, id: &TokenId) -> Option<TokenView<'_>> {
         self.tokens.get(id).map(TokenRow::view)
@@ -122,29 +144,8 @@ impl Spends for Memory {
 
 impl Leases for Memory {
     fn due_leases(&self, now: Millis, max: usize) -> Vec<Arc<LockRow>> {
-        let mut due: Vec<Arc<LockRow>> =
-            self.locks.values().filter(|row| row.expires_at <= now).cloned().collect();
-        due.sort_by_key(|row| (row.expires_at, row.fence));
-        due.truncate(max);
-        due
-    }
-}
-
-impl Users for Memory {
-    fn user(&self, id: &UserId) -> Option<&UserRow> {
-        self.users.get(id)
-    }
-}
-
-impl Items for Memory {
-    fn item(&self, id: &ItemId) -> Option<&ItemRow> {
-        self.items.get(id)
-    }
-}
-
-impl Orders for Memory {
-    fn order(&self, id: &OrderId) -> Option<&OrderRow> {
-        self.orders.get(id)
+        let due = self.locks.values().filter(|row| row.expires_at <= now);
+        first(due, max, |row| (row.expires_at, row.fence))
     }
 }
 
@@ -154,26 +155,15 @@ impl Checkouts for Memory {
     }
 
     fn due_checkouts(&self, now: Millis, max: usize) -> Vec<Arc<CheckoutRow>> {
-        let is_due = |row: &&Arc<CheckoutRow>| row.undo.is_none() && row.deadline < now;
-        let mut due: Vec<_> = self.checkouts.values().filter(is_due).cloned().collect();
-        due.sort_by_key(|row| (row.deadline, row.start));
-        due.truncate(max);
-        due
-    }
-}
-
-impl Keys for Memory {
-    fn request_key(&self, key: &str) -> Option<&Arc<KeyRow>> {
-        self.keys.get(key)
+        let due = self.checkouts.values().filter(|row| row.undo.is_none() && row.deadline < now);
+        first(due, max, |row| (row.deadline, row.start))
     }
 }
 
 impl KeyEnds for Memory {
     fn due_keys(&self, now: Millis, max: usize) -> Vec<Arc<KeyRow>> {
-        let mut due: Vec<_> = self.keys.values().filter(|row| row.ends_at <= now).cloned().collect();
-        due.sort_by_key(|row| (row.ends_at, row.key.clone()));
-        due.truncate(max);
-        due
+        let due = self.keys.values().filter(|row| row.ends_at <= now);
+        first(due, max, |row| (row.ends_at, row.key.clone()))
     }
 }
 

@@ -1,13 +1,9 @@
 //! What a prepare must pass before it touches a position, in this order: source, duplicate, rules.
 
 use holdfast_domain::codes::ErrorCode::{ModifiedRequest, ValidationError};
-use holdfast_domain::command::{Admin, Command, Prepare};
 use holdfast_domain::effects::NotificationKind::{Prepared, Refused};
 use holdfast_domain::effects::Party::{Payee, Payer};
-use holdfast_domain::effects::{Answer, Asked, Notification, StateChange};
-use holdfast_domain::ids::{Currency, ParticipantId};
-use holdfast_domain::money::{AMOUNT_LIMIT, Amount};
-use holdfast_domain::transfers::Reason;
+use holdfast_domain::money::AMOUNT_LIMIT;
 use holdfast_domain::transfers::TransferState::{
     AbortedRejected, Committed, Invalid, ReceivedPrepare, Reserved,
 };

@@ -3,12 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdfast_domain::command::{Admin, Command, Fulfil, FulfilAction, Prepare};
-use holdfast_domain::effects::Effects;
-use holdfast_domain::ids::{AccountId, ParticipantId};
-use holdfast_domain::money::Amount;
 use holdfast_domain::participants::{AccountKind, FundsState};
-use holdfast_domain::positions::PrepareOrder;
 use proptest::prelude::*;
 
 use crate::memory::Memory;
@@ -164,7 +159,7 @@ fn took_effect(commands: &[Command], effects: &Effects, memory: &Memory) -> Vec<
         | Command::Token(_)
         | Command::Shop(_) => false,
     };
-    let applied = |(command, outcome): &(&Command, &holdfast_domain::effects::Outcome)| match command {
+    let applied = |(command, outcome): &(&Command, &Outcome)| match command {
         Command::Admin(_) => outcome.code.is_none(),
         other => kept(other),
     };
@@ -173,11 +168,11 @@ fn took_effect(commands: &[Command], effects: &Effects, memory: &Memory) -> Vec<
 
 fn stored(memory: &Memory, prepare: &Prepare) -> bool {
     // The same content from somebody else is not the payer's prepare again; it is refused and told nothing.
-    let same = |row: &&holdfast_domain::transfers::Transfer| row.id == prepare.id && row.hash == prepare.hash;
+    let same = |row: &&Transfer| row.id == prepare.id && row.hash == prepare.hash;
     memory.transfers.values().find(same).is_some_and(|row| row.payer == prepare.source)
 }
 
-fn completion(memory: &Memory, id: holdfast_domain::ids::TransferId) -> Option<[u8; 32]> {
+fn completion(memory: &Memory, id: TransferId) -> Option<[u8; 32]> {
     let row = memory.transfers.values().find(|row| row.id == id)?;
     row.completion().map(|completion| completion.digest)
 }

@@ -3,9 +3,6 @@
 use holdfast_domain::codes::ErrorCode::{ModifiedRequest, TransferIdNotFound, ValidationError};
 use holdfast_domain::effects::NotificationKind::{Committed as ToldCommitted, Prepared};
 use holdfast_domain::effects::Party::{Payee, Payer};
-use holdfast_domain::effects::{Answer, Asked, CompletionRow, Notification};
-use holdfast_domain::transfers::CompletionKind;
-use holdfast_domain::transfers::Reason;
 use holdfast_domain::transfers::TransferState::{
     AbortedError, Committed, Invalid, ReceivedFulfil, ReceivedPrepare, Reserved,
 };
@@ -89,7 +86,7 @@ fn abort_then_fulfil_in_one_frame_end_the_hold_once() {
 #[test]
 fn a_frame_cut_many_times_numbers_transfers_without_gaps() {
     let mut world = World::roomy();
-    let late = prepared(holdfast_domain::command::Prepare { expiration: NOW, ..prepare_of(3, 1) });
+    let late = prepared(Prepare { expiration: NOW, ..prepare_of(3, 1) });
     let effects = world.frame(&[
         prepare(0, 1),
         prepare(0, 1),
@@ -133,9 +130,9 @@ fn transfers_see_the_limits_that_an_operator_set_before_them_in_the_frame() {
 #[test]
 fn a_new_participant_can_be_used_in_the_frame_that_made_it() {
     let mut world = World::roomy();
-    let newcomer = holdfast_domain::ids::ParticipantId(4);
-    let to_newcomer = prepared(holdfast_domain::command::Prepare { payee: newcomer, ..prepare_of(0, 5) });
-    let by_newcomer = fulfil_by(newcomer, 0, holdfast_domain::command::FulfilAction::Commit, fulfilment(0));
+    let newcomer = ParticipantId(4);
+    let to_newcomer = prepared(Prepare { payee: newcomer, ..prepare_of(0, 5) });
+    let by_newcomer = fulfil_by(newcomer, 0, FulfilAction::Commit, fulfilment(0));
     let effects = world.frame(&[create("newcomer", usd()), to_newcomer, by_newcomer]);
     assert_eq!(*effects.outcome(2), answer(0, Committed, -5));
 }

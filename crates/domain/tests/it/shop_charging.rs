@@ -294,31 +294,16 @@ fn who_cannot_be_paid_is_no_payee() {
 #[derive(Debug, Clone)]
 enum Op {
     Checkout(u8),
-    Answer(u8, u64, Said),
-    Cancel(u8),
-    Retry(u8),
     PayeeEnds(u8),
-    Later(i64),
-    Expire(u32),
-    Outside(bool),
-    By(bool),
-    Stock(u64),
+    Turn(Turn),
 }
 
 fn ops() -> impl Strategy<Value = Op> {
-    let order = 0..5_u8;
-    let said = prop_oneof![3 => Just(Said::Taken), 1 => Just(Said::Refused), 3 => Just(Said::Undone)];
+    let pause = prop_oneof![1..900_i64, Just(i64::from(DEADLINE)), Just(CHARGE_MARGIN_MS)];
     prop_oneof![
-        8 => order.clone().prop_map(Op::Checkout),
-        8 => (order.clone(), 1..4_u64, said).prop_map(|(order, tr, said)| Op::Answer(order, tr, said)),
-        2 => order.clone().prop_map(Op::Cancel),
-        2 => order.clone().prop_map(Op::Retry),
-        1 => order.prop_map(Op::PayeeEnds),
-        3 => prop_oneof![1..900_i64, Just(i64::from(DEADLINE)), Just(CHARGE_MARGIN_MS)].prop_map(Op::Later),
-        3 => (0..4_u32).prop_map(Op::Expire),
-        2 => any::<bool>().prop_map(Op::Outside),
-        1 => any::<bool>().prop_map(Op::By),
-        2 => (1..4_u64).prop_map(Op::Stock),
+        8 => (0..5_u8).prop_map(Op::Checkout),
+        1 => (0..5_u8).prop_map(Op::PayeeEnds),
+        23 => turns(pause).prop_map(Op::Turn),
     ]
 }
 
@@ -357,11 +342,6 @@ proptest! {
         for op in ops {
             match op {
                 Op::Checkout(order) => drop(shop.decided(checkout(&order.to_string()))),
-                Op::Answer(order, tr, said) => {
-                    drop(shop.decided(says(&order.to_string(), tr, Side::Stock, said)));
-                }
-                Op::Cancel(order) => drop(shop.decided(cancel(&order.to_string()))),
-                Op::Retry(order) => drop(shop.decided(retry(&order.to_string()))),
                 Op::PayeeEnds(order) => {
                     let open = shop.memory.checkouts.get(&order.to_string().parse().unwrap());
                     if let Some(charge) = open.and_then(|open| open.charge) {
@@ -369,20 +349,7 @@ proptest! {
                         shop.frame(&[Command::Abort(abort)]);
                     }
                 }
-                Op::Later(ms) => shop.now += ms,
-                Op::Expire(max) => drop(shop.expire(max)),
-                Op::Outside(stock) => {
-                    shop.does(ShopCommand::SetOutside { outside: Sides { pay: false, stock } });
-                }
-                Op::By(transfers) => {
-                    let by = by_transfers(PAYEE.0, UNIT, 7);
-                    let charging = if transfers { by } else { Charging::Credit };
-                    shop.does(ShopCommand::SetCharging { charging });
-                }
-                Op::Stock(amount) => {
-                    let item = "i".parse().unwrap();
-                    shop.does(ShopCommand::AddStock { item, amount: whole(amount) });
-                }
+                Op::Turn(turn) => shop.turn(&turn, &by_transfers(PAYEE.0, UNIT, 7)),
             }
             assert_books(&shop, 25 - shop.credit("payer") - shop.credit_held());
         }

@@ -294,28 +294,34 @@ impl Telling {
         }
     }
 
-    /// Credit and units that are still inside, with what outside sides hold: what there was, unless it is paid with.
-    fn is_whole(&self, at: &str) {
-        let context = format!("{:?} {at}: {:?}", self.story, self.log);
-        assert!(!self.is_open(), "{context}");
+    /// It is over, there was one decision for each try, and what is still inside is what there was, but for what is paid with.
+    /// Whether it is paid.
+    fn kept(&self, context: impl Fn() -> String) -> bool {
+        assert!(!self.is_open(), "{}", context());
         let paid = matches!(self.shop.state("o"), OrderState::Paid(_));
-        assert!(self.shop.memory.holds.is_empty() && self.shop.memory.locks.is_empty(), "{context}");
         let inside = [self.left(), self.shop.stock("i")];
         for side in Side::ALL {
             let place = side as usize - 1;
-            let had = self.story.had(side);
+            let gone = if paid && !self.story.outside.has(side) { ENOUGH[place] } else { 0 };
+            assert_eq!(inside[place] + gone, self.story.had(side), "{side:?} of {}", context());
+        }
+        let tries = self.shop.state("o").tr_num().map_or(0, |tr| tr.get() as usize);
+        assert_eq!(self.decided.len(), tries, "{}", context());
+        paid
+    }
+
+    /// The same, and outside sides hold what is paid with and nothing more.
+    fn is_whole(&self, at: &str) {
+        let context = || format!("{:?} {at}: {:?}", self.story, self.log);
+        let paid = self.kept(context);
+        assert!(self.shop.memory.holds.is_empty() && self.shop.memory.locks.is_empty(), "{}", context());
+        for side in Side::ALL {
             let held = self.branches.iter().filter(|((_, of), row)| *of == side && row.0 && !row.1).count();
-            if self.story.outside.has(side) {
-                assert_eq!((inside[place], held), (had, usize::from(paid)), "{side:?} of {context}");
-            } else {
-                let gone = if paid { ENOUGH[place] } else { 0 };
-                assert_eq!((inside[place] + gone, held), (had, 0), "{side:?} of {context}");
-            }
+            let holds = usize::from(paid && self.story.outside.has(side));
+            assert_eq!(held, holds, "{side:?} of {}", context());
         }
         let succeeded = self.decided.iter().filter(|verdict| **verdict == Verdict::Succeeded).count();
-        assert_eq!(succeeded, usize::from(paid), "{context}");
-        let tries = self.shop.state("o").tr_num().map_or(0, |tr| tr.get() as usize);
-        assert_eq!(self.decided.len(), tries, "one decision for each try: {context}");
+        assert_eq!(succeeded, usize::from(paid), "{}", context());
     }
 
     /// What the user can still pay with. What it paid is with the payee, and what is reserved is nobody's.
@@ -494,17 +500,7 @@ fn words_from_outside_at_every_point_break_nothing() {
                 let mut world = Telling::replayed(story, &log);
                 world.finish();
                 let context = || format!("{story:?}, {side:?} says {said:?} of try {tr} after {cut} frames");
-                assert!(!world.is_open(), "{}", context());
-                let paid = matches!(world.shop.state("o"), OrderState::Paid(_));
-                let inside = [world.left(), world.shop.stock("i")];
-                for side in Side::ALL {
-                    let place = side as usize - 1;
-                    let had = story.had(side);
-                    let gone = if paid && !story.outside.has(side) { ENOUGH[place] } else { 0 };
-                    assert_eq!(inside[place] + gone, had, "{side:?} in {}", context());
-                }
-                let tries = world.shop.state("o").tr_num().map_or(0, |tr| tr.get() as usize);
-                assert_eq!(world.decided.len(), tries, "{}", context());
+                world.kept(context);
             }
         }
     }

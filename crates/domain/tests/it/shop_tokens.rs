@@ -279,37 +279,22 @@ enum Op {
     Checkout(u8, u8, Vec<prop::sample::Index>),
     /// Enough of the user's free tokens, if there are.
     Pays(u8),
-    Answer(u8, u64, Said),
-    Cancel(u8),
-    Retry(u8),
     Lock(prop::sample::Index, i64),
     Spend,
     Gone(prop::sample::Index),
-    Later(i64),
-    Expire(u32),
-    Outside(bool),
-    By(bool),
-    Stock(u64),
+    Turn(Turn),
 }
 
 fn ops() -> impl Strategy<Value = Op> {
-    let order = 0..5_u8;
-    let said = prop_oneof![3 => Just(Said::Taken), 1 => Just(Said::Refused), 3 => Just(Said::Undone)];
     let some = proptest::collection::vec(any::<prop::sample::Index>(), 0..5);
+    let pause = prop_oneof![1..900_i64, Just(i64::from(DEADLINE) + 1)];
     prop_oneof![
-        3 => (order.clone(), 0..3_u8, some).prop_map(|(order, tr, ids)| Op::Checkout(order, tr, ids)),
-        8 => order.clone().prop_map(Op::Pays),
-        8 => (order.clone(), 1..4_u64, said).prop_map(|(order, tr, said)| Op::Answer(order, tr, said)),
-        2 => order.clone().prop_map(Op::Cancel),
-        2 => order.prop_map(Op::Retry),
+        3 => (0..5_u8, 0..3_u8, some).prop_map(|(order, tr, ids)| Op::Checkout(order, tr, ids)),
+        8 => (0..5_u8).prop_map(Op::Pays),
         2 => (any::<prop::sample::Index>(), 1..2_000_i64).prop_map(|(id, lease)| Op::Lock(id, lease)),
         1 => Just(Op::Spend),
         1 => any::<prop::sample::Index>().prop_map(Op::Gone),
-        3 => prop_oneof![1..900_i64, Just(i64::from(DEADLINE) + 1)].prop_map(Op::Later),
-        3 => (0..4_u32).prop_map(Op::Expire),
-        2 => any::<bool>().prop_map(Op::Outside),
-        1 => any::<bool>().prop_map(Op::By),
-        2 => (1..4_u64).prop_map(Op::Stock),
+        23 => turns(pause).prop_map(Op::Turn),
     ]
 }
 
@@ -401,11 +386,6 @@ proptest! {
                     let refused = matches!(effects.outcome(0).shop.as_deref(), Some(ShopOutcome::Refused(_)));
                     prop_assert!(!(is_new && refused), "what was chosen well is never refused");
                 }
-                Op::Answer(order, tr, said) => {
-                    drop(shop.decided(says(&order.to_string(), tr, Side::Stock, said)));
-                }
-                Op::Cancel(order) => drop(shop.decided(cancel(&order.to_string()))),
-                Op::Retry(order) => drop(shop.decided(retry(&order.to_string()))),
                 Op::Lock(pick, lease) => {
                     let id = pick.get(&known).as_str();
                     drop(shop.frame(&[lock("eve", &[id], lease)]));
@@ -424,19 +404,7 @@ proptest! {
                         gone += if shop.memory.tokens.contains_key(&id) { 0 } else { quantity };
                     }
                 }
-                Op::Later(ms) => shop.now += ms,
-                Op::Expire(max) => drop(shop.expire(max)),
-                Op::Outside(stock) => {
-                    shop.does(ShopCommand::SetOutside { outside: Sides { pay: false, stock } });
-                }
-                Op::By(tokens) => {
-                    let charging = if tokens { Charging::Tokens(by()) } else { Charging::Credit };
-                    shop.does(ShopCommand::SetCharging { charging });
-                }
-                Op::Stock(amount) => {
-                    let item = "i".parse().unwrap();
-                    shop.does(ShopCommand::AddStock { item, amount: whole(amount) });
-                }
+                Op::Turn(turn) => shop.turn(&turn, &Charging::Tokens(by())),
             }
             assert_books(&shop, gone, 25 - shop.credit("alice") - shop.credit_held());
         }

@@ -12,6 +12,7 @@ use holdfast_domain::shop::{
     TrNum, TryKey, Whole, Why,
 };
 use holdfast_domain::tokens::Fingerprint;
+use proptest::prelude::*;
 
 use crate::tokens_world::ids;
 use crate::world::{Flat, World, expire, usd};
@@ -100,6 +101,59 @@ impl World {
 
     pub fn state(&self, order: &str) -> OrderState {
         self.memory.orders[&order.parse().unwrap()].order.state
+    }
+}
+
+/// What happens to a shop whatever pays: words from the warehouse, operators, time, and other settings.
+#[derive(Debug, Clone)]
+pub enum Turn {
+    Answer(u8, u64, Said),
+    Cancel(u8),
+    Retry(u8),
+    Later(i64),
+    Expire(u32),
+    Outside(bool),
+    /// Whether something is charged, and not credit.
+    Charging(bool),
+    Stock(u64),
+}
+
+/// Of five orders; so much time may pass.
+pub fn turns(pause: impl Strategy<Value = i64> + 'static) -> impl Strategy<Value = Turn> {
+    let order = 0..5_u8;
+    let said = prop_oneof![3 => Just(Said::Taken), 1 => Just(Said::Refused), 3 => Just(Said::Undone)];
+    prop_oneof![
+        8 => (order.clone(), 1..4_u64, said).prop_map(|(order, tr, said)| Turn::Answer(order, tr, said)),
+        2 => order.clone().prop_map(Turn::Cancel),
+        2 => order.prop_map(Turn::Retry),
+        3 => pause.prop_map(Turn::Later),
+        3 => (0..4_u32).prop_map(Turn::Expire),
+        2 => any::<bool>().prop_map(Turn::Outside),
+        1 => any::<bool>().prop_map(Turn::Charging),
+        2 => (1..4_u64).prop_map(Turn::Stock),
+    ]
+}
+
+impl World {
+    pub fn turn(&mut self, turn: &Turn, charging: &Charging) {
+        let command = match *turn {
+            Turn::Answer(order, tr, said) => says(&order.to_string(), tr, Side::Stock, said),
+            Turn::Cancel(order) => cancel(&order.to_string()),
+            Turn::Retry(order) => retry(&order.to_string()),
+            Turn::Later(ms) => return self.now += ms,
+            Turn::Expire(max) => return drop(self.expire(max)),
+            Turn::Outside(stock) => ShopCommand::SetOutside { outside: Sides { pay: false, stock } },
+            Turn::Charging(on) => {
+                let charging = if on { charging.clone() } else { Charging::Credit };
+                ShopCommand::SetCharging { charging }
+            }
+            Turn::Stock(amount) => {
+                ShopCommand::AddStock { item: "i".parse().unwrap(), amount: whole(amount) }
+            }
+        };
+        let sets = !matches!(turn, Turn::Answer(..) | Turn::Cancel(_) | Turn::Retry(_));
+        let refused = matches!(self.decided(command).0, ShopOutcome::Refused(_));
+        assert!(!(sets && refused), "{turn:?} is never refused");
     }
 }
 

@@ -4,24 +4,25 @@
 //! Amounts are raw (1 = 0.0001). Transfer number `n` has the id `n` and the fulfilment of 32 bytes `n`. Frames follow each other
 //! in the log, so fences rise as they do in the hub.
 
-use holdfast_domain::callbacks::{Callback, callbacks};
-use holdfast_domain::codes::ErrorCode;
-use holdfast_domain::command::{
+// What nearly every test speaks of.
+pub use holdfast_domain::callbacks::{Callback, callbacks};
+pub use holdfast_domain::codes::ErrorCode;
+pub use holdfast_domain::command::{
     Abort, Admin, Command, Expire, Fulfil, FulfilAction, Lookup, Prepare, SetEndpoint,
 };
-pub use holdfast_domain::effects::Subject;
-use holdfast_domain::effects::{
+pub use holdfast_domain::effects::{
     Answer, Asked, CompletionRow, DeadLetter, Effects, LimitAlarm, Notification, NotificationKind, Outcome,
-    Party, PositionChange, StateChange,
+    Party, PositionChange, StateChange, Subject,
 };
-use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId, TransferNo};
-use holdfast_domain::money::{Amount, Balance};
+pub use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId, TransferNo};
+pub use holdfast_domain::money::{Amount, Balance};
+pub use holdfast_domain::positions::{Action, PrepareOrder};
+pub use holdfast_domain::transfers::{Code, Completion, CompletionKind, Reason, Transfer, TransferState};
+
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
-use holdfast_domain::positions::{Action, PrepareOrder};
 use holdfast_domain::records;
 use holdfast_domain::shop::{Alarm, ShopEffect, ShopMessage};
 use holdfast_domain::tokens::TokenEffect;
-use holdfast_domain::transfers::{Code, Completion, CompletionKind, Reason, Transfer, TransferState};
 use holdfast_domain::{FrameInput, decide};
 
 use crate::memory::Memory;
@@ -361,15 +362,8 @@ pub fn completed(no: u64, kind: CompletionKind, digest: [u8; 32]) -> CompletionR
 
 /// The answer about a transfer.
 pub fn answer(no: u64, state: TransferState, value: i128) -> Outcome {
-    Outcome {
-        state: Some(state),
-        code: None,
-        reason: None,
-        subject: Subject::Transfer(TransferNo(no)),
-        value: Balance(value),
-        token: None,
-        shop: None,
-    }
+    let about = no_transfer(None, Subject::Transfer(TransferNo(no)), value);
+    Outcome { state: Some(state), ..about }
 }
 
 pub fn refused(outcome: Outcome, code: ErrorCode, reason: Option<Reason>) -> Outcome {
