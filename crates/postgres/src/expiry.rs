@@ -52,13 +52,13 @@ struct Expiry {
 }
 
 /// What a scan has found under its locks.
-struct Due {
-    loaded: Loaded,
-    now: Millis,
+pub(crate) struct Due {
+    pub(crate) loaded: Loaded,
+    pub(crate) now: Millis,
     /// Where the source stands.
-    offset: u64,
+    pub(crate) offset: u64,
     /// It has stopped at its bound.
-    more: bool,
+    pub(crate) more: bool,
 }
 
 impl<'m> Work<'m> for Expiry {

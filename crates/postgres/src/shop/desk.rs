@@ -7,6 +7,7 @@ use holdfast_domain::shop::{ItemId, OrderId, ShopCommand, ShopOutcome, ShopRefus
 use super::load::Lock;
 use super::write;
 use crate::Error;
+use crate::error::is_conflict;
 use crate::load::Loader;
 use crate::session::Store;
 use crate::written::{RowWriter, Written};
@@ -23,9 +24,7 @@ impl Store {
     pub fn shop(&mut self, command: &ShopCommand) -> Result<ShopOutcome, Error> {
         match self.retrying(|store| store.try_shop(command)) {
             // Another has made the same row meanwhile: now it will be seen.
-            Err(Error::Refused(cause))
-                if crate::error::remedy(&cause) == crate::error::Remedy::RetryThenHalve =>
-            {
+            Err(Error::Refused(cause)) if is_conflict(&cause) => {
                 self.retrying(|store| store.try_shop(command))
             }
             other => other,

@@ -57,7 +57,7 @@ pub use rebuild::Rebuilt;
 pub(crate) use rows::ShopRows;
 pub use seen::{OpenPage, OrderNow};
 pub use tellings::{DueOutcome, FailedTelling};
-pub(crate) use verify::verify_shop;
+pub(crate) use verify::SHOP_QUESTIONS;
 pub(crate) use write::write;
 
 use holdfast_domain::effects::Effects;
