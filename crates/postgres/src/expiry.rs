@@ -9,7 +9,7 @@ use holdfast_domain::transfers::{Transfer, TransferState};
 use holdfast_messages::{PositionMessage, PositionWork, Step as PositionStep, TraceId};
 
 use crate::loaded::Loaded;
-use crate::notices::MovedTransfer;
+use crate::notices::ToldTransfer;
 use crate::outbox::Outbox;
 use crate::session::{Settings, Store};
 use crate::step::{Decided, Done, Opened, Step, Work};
@@ -126,6 +126,6 @@ fn tell_expired(transfer: &Transfer, notification: &Notification, outbox: &mut O
         token: None,
         shop: None,
     };
-    MovedTransfer { transfer, outcome: &outcome, trace: TraceId::NOBODY, origin: None }
+    ToldTransfer { transfer, outcome: &outcome, trace: TraceId::NOBODY, origin: None }
         .tell(notification, outbox);
 }

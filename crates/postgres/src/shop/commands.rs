@@ -1,5 +1,5 @@
 //! What edges change: users, items and orders made, filled and changed, each command in a transaction of its own. What moves a
-//! checkout is no command of this desk; it goes by the topic `orders`, where all of an order's commands have one order.
+//! checkout does not come here; it goes by the topic `orders`, where all of an order's commands have one order.
 
 use holdfast_domain::shop::limits::INIT_ROWS_MAX;
 use holdfast_domain::shop::{ItemId, OrderId, ShopCommand, ShopOutcome, ShopRefusal, UserId, decide_asked};
