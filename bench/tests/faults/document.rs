@@ -5,7 +5,7 @@ use holdfast_domain::ids::{Millis, ParticipantId};
 use postgres::error::SqlState;
 use postgres::{Client, Error};
 
-use crate::world::{Cluster, World};
+use crate::world::{Node, World};
 
 pub const NOW: Millis = 1_800_000_000_000;
 pub const AN_HOUR_AGO: &str = "-1 hour";
@@ -75,8 +75,8 @@ pub fn is(error: &Error, state: &SqlState) -> bool {
 }
 
 /// A cluster of one node with two participants, at NOW.
-pub fn ours(world: &World) -> (Cluster, ParticipantId, ParticipantId) {
-    let mut cluster = Cluster::new(world, 1);
+pub fn ours(world: &World) -> (Node, ParticipantId, ParticipantId) {
+    let mut cluster = Node::new(world, 1);
     let (payer, _) = cluster.participant("payer", 1_000, 1_000);
     let (payee, _) = cluster.participant("payee", 1_000, 1_000);
     world.set_clock(NOW);

@@ -4,7 +4,7 @@
 use holdfast_domain::ids::Millis;
 use holdfast_messages::Message;
 
-use crate::error::{Remedy, remedy, took_too_long, words};
+use crate::error::{is_conflict, took_too_long, words};
 use crate::incoming::Incoming;
 use crate::outbox::Outbox;
 use crate::session::{BATCH_MESSAGES_MAX, Store};
@@ -45,10 +45,11 @@ impl<'a, M> Batch<'a, M> {
         Batch { sent, ..self }
     }
 
-    fn halves(self) -> (Batch<'a, M>, Batch<'a, M>) {
+    /// The second half, and the first, which is taken from the end and decided before it.
+    fn halves(self) -> [Batch<'a, M>; 2] {
         let (left, right) = self.messages.split_at(self.messages.len() / 2);
         let middle = right[0].offset;
-        (Batch { next: middle, messages: left, ..self }, Batch { from: middle, messages: right, ..self })
+        [Batch { from: middle, messages: right, ..self }, Batch { next: middle, messages: left, ..self }]
     }
 }
 
@@ -126,13 +127,9 @@ impl Store {
                 Ok(Step::Done(done)) => total.add(done),
                 Ok(Step::Fenced) => return Ok(Step::Fenced),
                 Err(Error::Refused(cause)) if batch.messages.len() > 1 => {
-                    tracing::warn!(
-                        messages = batch.messages.len(),
-                        cause = words(&cause),
-                        "a batch is halved"
-                    );
-                    let (left, right) = batch.halves();
-                    waiting.extend([right, left]);
+                    let messages = batch.messages.len();
+                    tracing::warn!(messages, cause = words(&cause), "a batch is halved");
+                    waiting.extend(batch.halves());
                 }
                 Err(Error::Refused(cause)) => {
                     let reason = format!("PostgreSQL refuses it: {}", words(&cause));
@@ -145,8 +142,7 @@ impl Store {
                 // What takes longer than a statement may is not done by trying it again; half of it may be.
                 Err(Error::Busy { cause, .. }) if batch.messages.len() > 1 && took_too_long(&cause) => {
                     tracing::warn!(messages = batch.messages.len(), "a batch takes too long, and is halved");
-                    let (left, right) = batch.halves();
-                    waiting.extend([right, left]);
+                    waiting.extend(batch.halves());
                 }
                 Err(error) => return Err(error),
             }
@@ -170,7 +166,7 @@ impl Store {
                     tracing::warn!(attempts, cause = words(&cause), "a batch is tried again");
                 }
                 Err(Error::Busy { cause, .. }) => return Err(Error::Busy { attempts, cause }),
-                Err(Error::Refused(cause)) if remedy(&cause) == Remedy::RetryThenHalve && conflicts == 0 => {
+                Err(Error::Refused(cause)) if is_conflict(&cause) && conflicts == 0 => {
                     // Another transaction may have stored the same id meanwhile: the next load will see it.
                     conflicts += 1;
                 }

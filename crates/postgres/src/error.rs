@@ -113,44 +113,9 @@ pub enum Error {
     },
 }
 
-/// What to do about a refusal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Remedy {
-    /// The same again may well succeed.
-    Retry,
-    /// Another transaction was first: once more, then it is the message's own fault.
-    RetryThenHalve,
-    /// One of the messages cannot be stored.
-    Halve,
-    /// The connection or the server is gone.
-    Reconnect,
-    /// Nothing helps but a person.
-    Stop,
-}
-
-pub(crate) fn remedy(error: &postgres::Error) -> Remedy {
-    let Some(state) = error.code() else {
-        // Values that cannot even be put into bytes are told by the client, not by the server.
-        return if error.is_closed() || std::error::Error::source(error).is_none_or(is_io) {
-            Remedy::Reconnect
-        } else {
-            Remedy::Halve
-        };
-    };
-    match *state {
-        SqlState::T_R_SERIALIZATION_FAILURE
-        | SqlState::T_R_DEADLOCK_DETECTED
-        | SqlState::LOCK_NOT_AVAILABLE
-        | SqlState::QUERY_CANCELED => return Remedy::Retry,
-        SqlState::UNIQUE_VIOLATION => return Remedy::RetryThenHalve,
-        _ => {}
-    }
-    match state.code().get(..2) {
-        Some("22" | "23" | "54") => Remedy::Halve,
-        // Connection, resources, operator, system, and a transaction that idled for too long.
-        Some("08" | "53" | "57" | "58" | "25") => Remedy::Reconnect,
-        _ => Remedy::Stop,
-    }
+/// Whether another transaction was first: once more, and if that does not help, it is the message's own fault.
+pub(crate) fn is_conflict(error: &postgres::Error) -> bool {
+    error.code() == Some(&SqlState::UNIQUE_VIOLATION)
 }
 
 /// Whether a statement was ended because it took too long. (A lock that is waited for in vain is told otherwise.)
@@ -181,13 +146,25 @@ fn is_io(source: &(dyn std::error::Error + 'static)) -> bool {
 
 impl From<postgres::Error> for Error {
     fn from(error: postgres::Error) -> Error {
-        match remedy(&error) {
-            Remedy::Retry => Error::Busy { attempts: 1, cause: error },
-            Remedy::RetryThenHalve | Remedy::Halve => Error::Refused(error),
-            Remedy::Reconnect => {
-                Error::Unavailable(format!("the connection to PostgreSQL was lost: {}", words(&error)))
-            }
-            Remedy::Stop => Error::Broken(error),
+        let lost =
+            |error| Error::Unavailable(format!("the connection to PostgreSQL was lost: {}", words(error)));
+        let Some(state) = error.code() else {
+            // Values that cannot even be put into bytes are told by the client, not by the server.
+            let is_lost = error.is_closed() || std::error::Error::source(&error).is_none_or(is_io);
+            return if is_lost { lost(&error) } else { Error::Refused(error) };
+        };
+        match *state {
+            SqlState::T_R_SERIALIZATION_FAILURE
+            | SqlState::T_R_DEADLOCK_DETECTED
+            | SqlState::LOCK_NOT_AVAILABLE
+            | SqlState::QUERY_CANCELED => return Error::Busy { attempts: 1, cause: error },
+            _ => {}
+        }
+        match state.code().get(..2) {
+            Some("22" | "23" | "54") => Error::Refused(error),
+            // Connection, resources, operator, system, and a transaction that idled for too long.
+            Some("08" | "53" | "57" | "58" | "25") => lost(&error),
+            _ => Error::Broken(error),
         }
     }
 }

@@ -9,7 +9,7 @@ use holdfast_domain::transfers::{Transfer, TransferState};
 use holdfast_messages::{PositionMessage, PositionWork, Step as PositionStep, TraceId};
 
 use crate::loaded::Loaded;
-use crate::notices::MovedTransfer;
+use crate::notices::ToldTransfer;
 use crate::outbox::Outbox;
 use crate::session::{Settings, Store};
 use crate::step::{Decided, Done, Opened, Step, Work};
@@ -52,13 +52,13 @@ struct Expiry {
 }
 
 /// What a scan has found under its locks.
-struct Due {
-    loaded: Loaded,
-    now: Millis,
+pub(crate) struct Due {
+    pub(crate) loaded: Loaded,
+    pub(crate) now: Millis,
     /// Where the source stands.
-    offset: u64,
+    pub(crate) offset: u64,
     /// It has stopped at its bound.
-    more: bool,
+    pub(crate) more: bool,
 }
 
 impl<'m> Work<'m> for Expiry {
@@ -126,6 +126,6 @@ fn tell_expired(transfer: &Transfer, notification: &Notification, outbox: &mut O
         token: None,
         shop: None,
     };
-    MovedTransfer { transfer, outcome: &outcome, trace: TraceId::NOBODY, origin: None }
+    ToldTransfer { transfer, outcome: &outcome, trace: TraceId::NOBODY, origin: None }
         .tell(notification, outbox);
 }

@@ -9,7 +9,7 @@ use crate::loaded::Loaded;
 use crate::outbox::Outbox;
 
 /// A transfer that moved, or whose step was refused.
-pub(crate) struct MovedTransfer<'a> {
+pub(crate) struct ToldTransfer<'a> {
     pub(crate) transfer: &'a Transfer,
     pub(crate) outcome: &'a Outcome,
     pub(crate) trace: TraceId,
@@ -17,9 +17,9 @@ pub(crate) struct MovedTransfer<'a> {
     pub(crate) origin: Option<Place>,
 }
 
-impl MovedTransfer<'_> {
+impl ToldTransfer<'_> {
     pub(crate) fn tell(&self, told: &effects::Notification, outbox: &mut Outbox<'_>) {
-        let MovedTransfer { transfer, outcome, trace, origin } = *self;
+        let ToldTransfer { transfer, outcome, trace, origin } = *self;
         let effects::Notification { kind, action, completion, error, silent, .. } = *told;
         for party in told.parties().filter(|_| !silent) {
             let notice = Notice::Transfer(TransferNotice {

@@ -17,7 +17,7 @@ use crate::guard::Source;
 use crate::incoming::Incoming;
 use crate::load::Loader;
 use crate::loaded::Loaded;
-use crate::notices::{MovedTransfer, tell_alarm};
+use crate::notices::{ToldTransfer, tell_alarm};
 use crate::operated::Operated;
 use crate::outbox::Outbox;
 use crate::session::{Settings, Store};
@@ -199,11 +199,11 @@ fn tell<'a>(
     for told in effects.all(|step| &step.notifications) {
         let (request, outcome) = caused(told.cause);
         let (transfer, trace) = (&loaded.transfers[&told.transfer], request.message.trace);
-        MovedTransfer { transfer, outcome, trace, origin: request.origin() }.tell(told, outbox);
+        ToldTransfer { transfer, outcome, trace, origin: request.origin() }.tell(told, outbox);
     }
     for (Request { message, .. }, outcome) in requests.iter().zip(effects.all(|step| &step.outcomes)) {
         if let PositionWork::Admin(admin) = &message.work {
-            let answer = Answer::of(outcome, Asked::Admin, moved_funds(admin));
+            let answer = Answer::of(outcome, Asked::Admin, movement_of(admin));
             outbox.send(&Notification { trace: message.trace, to: None, notice: Notice::Answer(answer) });
         }
     }
@@ -224,7 +224,7 @@ fn tell<'a>(
 }
 
 /// The movement of funds that the operator's command is about.
-const fn moved_funds(admin: &Admin) -> Option<TransferId> {
+const fn movement_of(admin: &Admin) -> Option<TransferId> {
     match *admin {
         Admin::FundsIn { id, .. }
         | Admin::FundsOutReserve { id, .. }

@@ -17,7 +17,7 @@ use crate::copy::CopyRows;
 use crate::guard::{Source, signed};
 use crate::load::Loader;
 use crate::loaded::Loaded;
-use crate::notices::MovedTransfer;
+use crate::notices::ToldTransfer;
 use crate::outbox::Outbox;
 use crate::session::{Settings, Store};
 use crate::step::{Decided, Locked, Opened, Step, Work};
@@ -131,7 +131,7 @@ fn tell(
         let transfer = known.expect("a notification names a transfer of the batch");
         if transfer.is_funded() {
             let (outcome, trace, origin) = caused(told.cause);
-            MovedTransfer { transfer, outcome, trace, origin }.tell(told, outbox);
+            ToldTransfer { transfer, outcome, trace, origin }.tell(told, outbox);
         } else {
             // It was invalid, so that no position is ever asked.
             let (cause, to, transfer) = (told.cause, transfer.payer, transfer.id);

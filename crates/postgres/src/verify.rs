@@ -6,13 +6,15 @@ mod chain;
 use std::collections::{BTreeMap, VecDeque};
 
 use postgres::types::ToSql;
-use postgres::{IsolationLevel, Portal, Row, Transaction};
+use postgres::{Portal, Row, Transaction};
 
 use self::chain::chain;
 use crate::Error;
+use crate::guard::unsigned;
+use crate::reads::Snapshot;
 use crate::session::Store;
-use crate::shop::verify_shop;
-use crate::tokens::verify_tokens;
+use crate::shop::SHOP_QUESTIONS;
+use crate::tokens::TOKEN_QUESTIONS;
 use crate::types::Decimal;
 
 /// How many rows are in memory at a time.
@@ -62,12 +64,7 @@ impl Verified {
 impl Store {
     /// Reads everything, as of one instant, and tells what does not add up. The hub may go on working meanwhile.
     pub fn verify(&mut self) -> Result<Verified, Error> {
-        let mut tx = self
-            .client
-            .build_transaction()
-            .isolation_level(IsolationLevel::RepeatableRead)
-            .read_only(true)
-            .start()?;
+        let Snapshot { mut tx, .. } = Snapshot::of(self)?;
         // This reads whole tables, unlike the handlers.
         tx.batch_execute(
             "SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = on;
@@ -79,8 +76,11 @@ impl Store {
         money(&mut tx, &mut seen)?;
         holds(&mut tx, &mut seen)?;
         states(&mut tx, &mut seen)?;
-        seen.tokens = verify_tokens(&mut tx, |table, what| seen.fault(table, what))?;
-        seen.orders = verify_shop(&mut tx, |table, what| seen.fault(table, what))?;
+        ask_all(&mut tx, &TOKEN_QUESTIONS, &mut seen)?;
+        ask_all(&mut tx, &SHOP_QUESTIONS, &mut seen)?;
+        let counts =
+            tx.query_one("SELECT (SELECT count(*) FROM token), (SELECT count(*) FROM orders)", &[])?;
+        (seen.tokens, seen.orders) = (unsigned("token", counts.get(0))?, unsigned("orders", counts.get(1))?);
         tx.rollback()?;
         Ok(seen)
     }
@@ -183,14 +183,10 @@ fn accounts(tx: &mut Transaction<'_>, seen: &mut Verified) -> Result<(), Error> 
 pub(crate) type Question = (&'static str, &'static str, &'static str);
 
 /// Asks questions that find nothing where all is well; tells table, and what is wrong.
-pub(crate) fn ask_all(
-    tx: &mut Transaction<'_>,
-    questions: &[Question],
-    mut fault: impl FnMut(&'static str, String),
-) -> Result<(), Error> {
+fn ask_all(tx: &mut Transaction<'_>, questions: &[Question], seen: &mut Verified) -> Result<(), Error> {
     for (table, wrong, question) in questions {
         for row in tx.query(*question, &[])? {
-            fault(table, format!("'{}' {wrong}", row.get::<_, &str>(0)));
+            seen.fault(table, format!("'{}' {wrong}", row.get::<_, &str>(0)));
         }
     }
     Ok(())

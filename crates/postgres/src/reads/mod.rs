@@ -21,13 +21,13 @@ use crate::session::{Statements, Store};
 use crate::written::Parameters;
 
 /// One snapshot, until it is dropped: there is nothing to commit.
-struct Snapshot<'a> {
-    tx: Transaction<'a>,
+pub(crate) struct Snapshot<'a> {
+    pub(crate) tx: Transaction<'a>,
     statements: &'a Statements,
 }
 
 impl<'a> Snapshot<'a> {
-    fn of(store: &'a mut Store) -> Result<Snapshot<'a>, Error> {
+    pub(crate) fn of(store: &'a mut Store) -> Result<Snapshot<'a>, Error> {
         let Store { client, statements, .. } = store;
         let tx = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
         Ok(Snapshot { tx: tx.start()?, statements })

@@ -15,7 +15,7 @@ use super::write::{number, try_lists};
 use crate::Error;
 use crate::load::Loader;
 use crate::loaded::Loaded;
-use crate::notices::{MovedTransfer, tell_alarm};
+use crate::notices::{ToldTransfer, tell_alarm};
 use crate::outbox::Outbox;
 use crate::session::Statements;
 use crate::types::{Uuid, list};
@@ -108,7 +108,7 @@ pub(super) fn spender(number: TransferId) -> TokenName {
 pub(super) fn tell(charges: &mut Charges<'_, Loaded>, loaded: &Loaded, outbox: &mut Outbox<'_>) {
     for (told, transfer) in charges.to_tell() {
         let outcome = &Outcome::of_transfer(transfer);
-        MovedTransfer { transfer, outcome, trace: TraceId::NOBODY, origin: None }.tell(told, outbox);
+        ToldTransfer { transfer, outcome, trace: TraceId::NOBODY, origin: None }.tell(told, outbox);
     }
     charges.alarms().for_each(|alarm| tell_alarm(alarm, loaded, outbox));
     charges.mark_told();

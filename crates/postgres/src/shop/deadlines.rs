@@ -1,13 +1,12 @@
 //! Checkouts that nobody decided in time are cancelled, by shards as holds are ended; the payment side is asked again about those
 //! that were put off; and idempotency keys whose time is over go.
 
-use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{OrderId, cancel_due};
 use holdfast_domain::view::Checkouts;
 use holdfast_messages::PayMessage;
 
 use super::load::{Lock, id};
-use crate::loaded::Loaded;
+use crate::expiry::Due;
 use crate::outbox::Outbox;
 use crate::session::{Settings, Store};
 use crate::step::{Decided, Done, Opened, Step, Work};
@@ -60,23 +59,12 @@ struct Deadlines {
     max: u32,
 }
 
-/// What a scan has found under its locks.
-struct Due {
-    loaded: Loaded,
-    now: Millis,
-    /// Where the source stands.
-    offset: u64,
-    /// What the payment side is asked again.
-    rested: Vec<PayMessage>,
-    /// It has stopped at its bound.
-    more: bool,
-}
-
 impl<'m> Work<'m> for Deadlines {
-    type Known = Due;
+    /// And what the payment side is asked again.
+    type Known = (Due, Vec<PayMessage>);
     type Rows = ();
 
-    fn load(&mut self, step: &mut Opened<'_>) -> Result<Due, Error> {
+    fn load(&mut self, step: &mut Opened<'_>) -> Result<Self::Known, Error> {
         let Deadlines { shard, max } = *self;
         // What others have locked is passed over before it is counted: however many they have, those behind are found. It waits
         // for none of them, so the order of the locks does not matter.
@@ -95,11 +83,11 @@ impl<'m> Work<'m> for Deadlines {
         let rested = loader.take_rested(shard, max)?;
         let more = due.len().max(rested.len()) >= max as usize;
         let (loaded, now) = loader.finish()?;
-        Ok(Due { loaded, now, offset, rested, more })
+        Ok((Due { loaded, now, offset, more }, rested))
     }
 
-    fn decide(self, due: Due, _: &Settings) -> Option<Decided<'m, Self::Rows>> {
-        let Due { loaded, now, offset, rested, more } = due;
+    fn decide(self, (due, rested): Self::Known, _: &Settings) -> Option<Decided<'m, Self::Rows>> {
+        let Due { loaded, now, offset, more } = due;
         let ended = loaded.shop.due_checkouts(now, self.max as usize).len();
         let mut effects = cancel_due(&loaded.shop, (now, offset), self.max as usize);
         let mut outbox = Outbox::default();

@@ -22,7 +22,7 @@
 //! | `rebuild` | what a consumer knows that takes over a partition |
 //! | `deadlines` | checkouts that nobody decided in time, and keys whose time is over |
 //! | `tellings` | ends that the webhook is to be told of |
-//! | `desk` | what edges change, each in a transaction of its own |
+//! | `commands` | what edges change, each in a transaction of its own |
 //! | `seen` | what edges ask |
 //! | `charging` | what checkouts charge, the same at all nodes |
 //! | `charges` | what was reserved for tries |
@@ -33,8 +33,8 @@
 mod again;
 mod charges;
 mod charging;
+mod commands;
 mod deadlines;
-mod desk;
 mod load;
 mod open;
 mod orders;
@@ -57,7 +57,7 @@ pub use rebuild::Rebuilt;
 pub(crate) use rows::ShopRows;
 pub use seen::{OpenPage, OrderNow};
 pub use tellings::{DueOutcome, FailedTelling};
-pub(crate) use verify::verify_shop;
+pub(crate) use verify::SHOP_QUESTIONS;
 pub(crate) use write::write;
 
 use holdfast_domain::effects::Effects;

@@ -1,9 +1,6 @@
 //! Does the shop still add up? Each question is asked of the whole tables, and finds nothing where all is well, at any time.
 
-use postgres::Transaction;
-
-use crate::Error;
-use crate::verify::{Question, ask_all};
+use crate::verify::Question;
 
 /// What a side took and has not given back.
 macro_rules! taken {
@@ -68,7 +65,7 @@ macro_rules! stray {
     };
 }
 
-const QUESTIONS: [Question; 12] = [
+pub(crate) const SHOP_QUESTIONS: [Question; 12] = [
     (
         "users",
         "has another credit than what was put in less what checkouts took",
@@ -163,13 +160,3 @@ const QUESTIONS: [Question; 12] = [
         ),
     ),
 ];
-
-/// Tells what does not add up: table, and what. Returns how many orders there are.
-pub(crate) fn verify_shop(
-    tx: &mut Transaction<'_>,
-    fault: impl FnMut(&'static str, String),
-) -> Result<u64, Error> {
-    ask_all(tx, &QUESTIONS, fault)?;
-    let orders: i64 = tx.query_one("SELECT count(*) FROM orders", &[])?.get(0);
-    crate::guard::unsigned("orders", orders)
-}

@@ -39,7 +39,7 @@ pub use seen::{Holdings, ListedToken, SeenTokens, StoredSelection};
 pub use spend::{SpendVerdict, WantedSpend};
 pub use tidy::{GoneOutside, Tidied};
 pub use unseen::{Next, Page, Seen, Unseen};
-pub(crate) use verify::verify_tokens;
+pub(crate) use verify::TOKEN_QUESTIONS;
 
 use holdfast_domain::ids::Millis;
 
@@ -95,10 +95,7 @@ impl Store {
         let attempts_max = self.settings.attempts_max.max(1);
         for attempts in 1.. {
             match attempt(self) {
-                Err(Error::Busy { cause, .. }) if attempts >= attempts_max => {
-                    return Err(Error::Busy { attempts, cause });
-                }
-                Err(Error::Busy { cause, .. }) if waited_in_vain(&cause) => {
+                Err(Error::Busy { cause, .. }) if attempts >= attempts_max || waited_in_vain(&cause) => {
                     return Err(Error::Busy { attempts, cause });
                 }
                 Err(Error::Busy { .. }) => {}

@@ -97,33 +97,25 @@ impl Store {
         tokens: &[Token],
         now: Option<Millis>,
     ) -> Result<Result<TokenEvent, Refusal>, Error> {
-        self.retrying(|store| store.try_issue(tokens, now))
-    }
-
-    fn try_issue(
-        &mut self,
-        tokens: &[Token],
-        now: Option<Millis>,
-    ) -> Result<Result<TokenEvent, Refusal>, Error> {
         let mut ids = BTreeSet::new();
         if let Some(twin) = tokens.iter().find(|token| !ids.insert(token.id.as_str())) {
             return Ok(Err(Refusal::TokenExists(twin.id.clone())));
         }
-        let mut tx = self.client.transaction()?;
-        let new = insert_locks(&mut tx, &ids, false)?;
-        if let Some(known) = tokens.iter().find(|token| !new.contains(token.id.as_str())) {
-            let spent: bool = tx
-                .query_one("SELECT spent FROM token_lock WHERE token_id = $1", &[&known.id.as_str()])?
-                .get(0);
-            tx.rollback()?;
-            let id = known.id.clone();
-            return Ok(Err(if spent { Refusal::TokenConsumed(id) } else { Refusal::TokenExists(id) }));
-        }
-        insert_tokens(&mut tx, &tokens.iter().collect::<Vec<_>>(), moment(now))?;
-        let event = TokenEvent::Issued(tokens.to_vec());
-        tell_in_pieces(&mut tx, &event)?;
-        tx.commit()?;
-        Ok(Ok(event))
+        self.retrying(|store| {
+            let mut tx = store.client.transaction()?;
+            let new = insert_locks(&mut tx, &ids, false)?;
+            if let Some(known) = tokens.iter().find(|token| !new.contains(token.id.as_str())) {
+                let sql = "SELECT spent FROM token_lock WHERE token_id = $1";
+                let spent: bool = tx.query_one(sql, &[&known.id.as_str()])?.get(0);
+                let id = known.id.clone();
+                return Ok(Err(if spent { Refusal::TokenConsumed(id) } else { Refusal::TokenExists(id) }));
+            }
+            insert_tokens(&mut tx, &tokens.iter().collect::<Vec<_>>(), moment(now))?;
+            let event = TokenEvent::Issued(tokens.to_vec());
+            tell_in_pieces(&mut tx, &event)?;
+            tx.commit()?;
+            Ok(Ok(event))
+        })
     }
 
     /// Takes over what another ledger did, in any order: what was consumed never comes alive, also if it is produced later.
@@ -135,22 +127,15 @@ impl Store {
         produced: &[Token],
         now: Option<Millis>,
     ) -> Result<Result<Option<TokenEvent>, Refusal>, Error> {
-        self.retrying(|store| store.try_update(consumed, produced, now))
-    }
-
-    fn try_update(
-        &mut self,
-        consumed: &[TokenId],
-        produced: &[Token],
-        now: Option<Millis>,
-    ) -> Result<Result<Option<TokenEvent>, Refusal>, Error> {
-        let mut tx = self.client.transaction()?;
-        let locked = lock_in_order(&mut tx, consumed.iter().map(TokenId::as_str))?;
-        let event = update(&mut tx, (consumed, &locked), produced, OfTransfers::Refused, moment(now))?;
-        if event.is_ok() {
-            tx.commit()?;
-        }
-        Ok(event)
+        self.retrying(|store| {
+            let mut tx = store.client.transaction()?;
+            let locked = lock_in_order(&mut tx, consumed.iter().map(TokenId::as_str))?;
+            let event = update(&mut tx, (consumed, &locked), produced, OfTransfers::Refused, moment(now))?;
+            if event.is_ok() {
+                tx.commit()?;
+            }
+            Ok(event)
+        })
     }
 
     /// Takes over a batch of updates; those that cannot be read become dead letters.

@@ -1,11 +1,8 @@
 //! Do the tokens still add up? Each question is asked of the whole tables.
 
-use postgres::Transaction;
+use crate::verify::Question;
 
-use crate::Error;
-use crate::verify::{Question, ask_all};
-
-const QUESTIONS: [Question; 11] = [
+pub(crate) const TOKEN_QUESTIONS: [Question; 11] = [
     (
         "token",
         "has no lock row, so that nobody can select it",
@@ -85,13 +82,3 @@ const QUESTIONS: [Question; 11] = [
          WHERE l.gone_outside AND NOT l.spent AND s.spender_tx_id IS NULL",
     ),
 ];
-
-/// Tells what does not add up: table, and what.
-pub(crate) fn verify_tokens(
-    tx: &mut Transaction<'_>,
-    fault: impl FnMut(&'static str, String),
-) -> Result<u64, Error> {
-    ask_all(tx, &QUESTIONS, fault)?;
-    let tokens: i64 = tx.query_one("SELECT count(*) FROM token", &[])?.get(0);
-    crate::guard::unsigned("token", tokens)
-}

@@ -105,28 +105,28 @@ fn a_tool_that_comes_first_sets_up_the_usual_counts() {
 
 #[test]
 fn a_cap_of_ten_takes_two_of_three_fives() {
-    let Some((world, mut cluster)) = payer_and_payee(1_000, 10) else { return };
+    let Some((world, mut node)) = payer_and_payee(1_000, 10) else { return };
     let ask = |id| prepare(id, 1, 2, 5, FAR);
-    cluster.ask(&[ask(1), ask(2), ask(3)]);
+    node.ask(&[ask(1), ask(2), ask(3)]);
     let states: Vec<String> = world.states().into_values().collect();
     assert_eq!(states, ["RESERVED", "RESERVED", "ABORTED_REJECTED"]);
     assert_eq!(world.value(PAYER_ACCOUNT), 10);
-    assert_eq!(cluster.answered(asked(2)).code, Some(ErrorCode::PayerLimitError.into()));
+    assert_eq!(node.answered(asked(2)).code, Some(ErrorCode::PayerLimitError.into()));
     assert_eq!(world.count("SELECT count(*) FROM transfer_timeout"), 2);
 
-    cluster.ask(&[fulfil(1, 2), abort(2, 2)]);
+    node.ask(&[fulfil(1, 2), abort(2, 2)]);
     assert_eq!(world.state(TransferId(1)), "COMMITTED");
     assert_eq!(world.state(TransferId(2)), "ABORTED_ERROR");
     assert_eq!((world.value(PAYER_ACCOUNT), world.value(PAYEE_ACCOUNT)), (5, -5));
     assert_eq!(world.count("SELECT count(*) FROM transfer_timeout"), 0);
-    let alarm = cluster.notifications.iter().any(|told| matches!(told.notice, Notice::Alarm(_)));
+    let alarm = node.notifications.iter().any(|told| matches!(told.notice, Notice::Alarm(_)));
     assert!(alarm, "the cap's alarm percentage was passed");
     world.verify();
 }
 
 #[test]
 fn limits_and_funds_change_on_the_accounts_key() {
-    let Some((world, mut cluster)) = payer_and_payee(100, 50) else { return };
+    let Some((world, mut node)) = payer_and_payee(100, 50) else { return };
     let (account, settlement) = (PAYER_ACCOUNT, AccountId(PAYER_ACCOUNT.0 + 1));
     let amount = |units| Amount::whole(units).unwrap();
     let out = |id, units| Admin::FundsOutReserve {
@@ -135,25 +135,25 @@ fn limits_and_funds_change_on_the_accounts_key() {
         currency: usd(),
         amount: amount(units),
     };
-    cluster.ask(&[prepare(1, 1, 2, 40, FAR)]);
+    node.ask(&[prepare(1, 1, 2, 40, FAR)]);
     // 100 held, 40 in use: 61 are too much, 60 go.
-    cluster.operate(account, out(900, 61));
-    assert_eq!(cluster.last().code, Some(ErrorCode::PayerInsufficientLiquidity.into()));
-    cluster.operate(account, out(901, 60));
-    assert_eq!(cluster.last().code, None);
+    node.operate(account, out(900, 61));
+    assert_eq!(node.last().code, Some(ErrorCode::PayerInsufficientLiquidity.into()));
+    node.operate(account, out(901, 60));
+    assert_eq!(node.last().code, None);
     assert_eq!(world.value(settlement), -40);
-    cluster.operate(account, Admin::FundsOutAbort { id: TransferId(901), account: settlement });
+    node.operate(account, Admin::FundsOutAbort { id: TransferId(901), account: settlement });
     assert_eq!(world.value(settlement), -100);
-    cluster.operate(account, out(902, 10));
-    cluster.operate(account, Admin::FundsOutCommit { id: TransferId(902), account: settlement });
-    cluster.operate(account, Admin::FundsOutCommit { id: TransferId(902), account: settlement });
+    node.operate(account, out(902, 10));
+    node.operate(account, Admin::FundsOutCommit { id: TransferId(902), account: settlement });
+    node.operate(account, Admin::FundsOutCommit { id: TransferId(902), account: settlement });
     assert_eq!(world.value(settlement), -90);
     // The same id on another account is another request.
-    cluster.operate(
+    node.operate(
         AccountId(3),
         Admin::FundsIn { id: TransferId(902), account: AccountId(4), currency: usd(), amount: amount(10) },
     );
-    assert_eq!(cluster.last().code, Some(ErrorCode::ModifiedRequest.into()));
+    assert_eq!(node.last().code, Some(ErrorCode::ModifiedRequest.into()));
 
     let limit = |units| Admin::SetLimit {
         participant: ParticipantId(1),
@@ -161,35 +161,35 @@ fn limits_and_funds_change_on_the_accounts_key() {
         net_debit_cap: amount(units),
         alarm_percentage: 80,
     };
-    cluster.operate(account, limit(40));
-    cluster.ask(&[prepare(2, 1, 2, 1, FAR)]);
+    node.operate(account, limit(40));
+    node.ask(&[prepare(2, 1, 2, 1, FAR)]);
     assert_eq!(world.state(TransferId(2)), "ABORTED_REJECTED");
-    cluster.operate(account, limit(41));
-    cluster.ask(&[prepare(3, 1, 2, 1, FAR)]);
+    node.operate(account, limit(41));
+    node.ask(&[prepare(3, 1, 2, 1, FAR)]);
     assert_eq!(world.state(TransferId(3)), "RESERVED");
     assert_eq!(world.count("SELECT count(*) FROM participant_limit WHERE participant_currency_id = 1"), 3);
 
-    cluster.operate(account, Admin::SetAccountActive { account, active: false });
-    cluster.ask(&[prepare(4, 1, 2, 1, FAR)]);
+    node.operate(account, Admin::SetAccountActive { account, active: false });
+    node.ask(&[prepare(4, 1, 2, 1, FAR)]);
     assert_eq!(world.state(TransferId(4)), "INVALID");
     let inactive = Admin::SetParticipantActive { participant: ParticipantId(2), active: false };
-    assert_eq!(cluster.store.participant(&inactive).unwrap().code, None);
-    cluster.operate(account, Admin::SetAccountActive { account, active: true });
-    cluster.ask(&[prepare(5, 1, 2, 1, FAR)]);
+    assert_eq!(node.store.participant(&inactive).unwrap().code, None);
+    node.operate(account, Admin::SetAccountActive { account, active: true });
+    node.ask(&[prepare(5, 1, 2, 1, FAR)]);
     assert_eq!(world.state(TransferId(5)), "INVALID");
     world.verify();
 }
 
 #[test]
 fn repeats_get_the_stored_answer_and_modified_ones_3106() {
-    let Some((world, mut cluster)) = payer_and_payee(1_000, 1_000) else { return };
+    let Some((world, mut node)) = payer_and_payee(1_000, 1_000) else { return };
     let ask = prepare(1, 1, 2, 5, FAR);
-    cluster.ask(std::slice::from_ref(&ask));
-    cluster.ask(&[fulfil(1, 2)]);
+    node.ask(std::slice::from_ref(&ask));
+    node.ask(&[fulfil(1, 2)]);
     let rows = world.count("SELECT count(*) FROM transfer_state_change");
-    cluster.notifications.clear();
-    cluster.ask(&[ask, prepare(1, 1, 2, 6, FAR), fulfil(1, 2), abort(1, 2)]);
-    let answers: Vec<_> = cluster
+    node.notifications.clear();
+    node.ask(&[ask, prepare(1, 1, 2, 6, FAR), fulfil(1, 2), abort(1, 2)]);
+    let answers: Vec<_> = node
         .notifications
         .iter()
         .map(|told| match told.notice {
@@ -216,10 +216,10 @@ fn repeats_get_the_stored_answer_and_modified_ones_3106() {
 /// What is handed on unread comes back byte for byte.
 #[test]
 fn opaque_parts_are_kept() {
-    let Some((world, mut cluster)) = payer_and_payee(1_000, 1_000) else { return };
+    let Some((world, mut node)) = payer_and_payee(1_000, 1_000) else { return };
     let Command::Prepare(mut ask) = prepare(1, 1, 2, 5, FAR) else { panic!() };
     ask.tail = vec![0, 1, 2, 255];
-    cluster.ask(&[Command::Prepare(ask.hashed())]);
+    node.ask(&[Command::Prepare(ask.hashed())]);
     let body: Vec<u8> =
         world.sql().query_one("SELECT body FROM transfer_opaque WHERE part = 0", &[]).unwrap().get(0);
     assert_eq!(body, [0, 1, 2, 255]);

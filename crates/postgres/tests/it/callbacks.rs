@@ -103,24 +103,24 @@ fn alarm(to: u32) -> Notification {
 }
 
 /// A database with two participants that want everything, and the office.
-fn office() -> Option<(World, Cluster, PostOffice)> {
+fn office() -> Option<(World, Node, PostOffice)> {
     let world = World::new()?;
-    let mut cluster = Cluster::new(&world, 1);
+    let mut node = Node::new(&world, 1);
     for name in ["first", "second"] {
-        let (participant, _) = cluster.participant(name, 100, 60);
-        register(&mut cluster.store, participant);
+        let (participant, _) = node.participant(name, 100, 60);
+        register(&mut node.store, participant);
     }
-    cluster.participant("silent", 100, 60);
-    cluster.notifications.clear();
-    let post = PostOffice::new(&mut cluster.store);
+    node.participant("silent", 100, 60);
+    node.notifications.clear();
+    let post = PostOffice::new(&mut node.store);
     world.set_clock(1_800_000_000_000);
-    Some((world, cluster, post))
+    Some((world, node, post))
 }
 
 #[test]
 fn a_repeat_makes_no_second_row_and_a_second_question_does() {
-    let Some((world, mut cluster, mut post)) = office() else { return };
-    let store = &mut cluster.store;
+    let Some((world, mut node, mut post)) = office() else { return };
+    let store = &mut node.store;
     assert_eq!(post.receive(store, &[put(1, 1, 5), put(1, 1, 5), put(2, 1, 5), put(1, 2, 5)]), 0);
     assert_eq!(post.receive(store, &[put(1, 1, 5)]), 0);
     assert_eq!(world.count("SELECT count(*) FROM callback"), 3);
@@ -133,8 +133,8 @@ fn a_repeat_makes_no_second_row_and_a_second_question_does() {
 
 #[test]
 fn who_has_no_endpoint_is_counted_and_an_alarm_turns_to_the_hub() {
-    let Some((world, mut cluster, mut post)) = office() else { return };
-    let store = &mut cluster.store;
+    let Some((world, mut node, mut post)) = office() else { return };
+    let store = &mut node.store;
     assert_eq!(post.receive(store, &[put(1, 3, 5), put(1, u32::MAX, 5), alarm(3)]), 3);
     assert_eq!(world.count("SELECT count(*) FROM callback"), 0);
     endpoint(store, HUB, "ALARM_NOTIFICATION_URL");
@@ -149,8 +149,8 @@ fn who_has_no_endpoint_is_counted_and_an_alarm_turns_to_the_hub() {
 
 #[test]
 fn one_of_a_transfer_at_a_time_others_pass_and_bounds_hold() {
-    let Some((world, mut cluster, mut post)) = office() else { return };
-    let store = &mut cluster.store;
+    let Some((world, mut node, mut post)) = office() else { return };
+    let store = &mut node.store;
     post.receive(store, &[put(1, 1, 5), put(2, 1, 5), put(3, 1, 6), put(4, 2, 5), put(5, 1, 7)]);
     let traces = |due: &[DueCallback]| due.iter().map(|due| (due.to.0, due.transfer.0)).collect::<Vec<_>>();
     let due = post.due(store);
@@ -175,8 +175,8 @@ fn one_of_a_transfer_at_a_time_others_pass_and_bounds_hold() {
 
 #[test]
 fn a_claim_that_was_lost_sees_and_writes_nothing() {
-    let Some((world, mut cluster, mut post)) = office() else { return };
-    let store = &mut cluster.store;
+    let Some((world, mut node, mut post)) = office() else { return };
+    let store = &mut node.store;
     post.receive(store, &[put(1, 1, 5)]);
     let due = post.due(store)[0];
     let lost = post.shards[1];
@@ -194,8 +194,8 @@ fn a_claim_that_was_lost_sees_and_writes_nothing() {
 
 #[test]
 fn what_is_given_up_stays_until_it_is_delivered() {
-    let Some((world, mut cluster, mut post)) = office() else { return };
-    let store = &mut cluster.store;
+    let Some((world, mut node, mut post)) = office() else { return };
+    let store = &mut node.store;
     post.receive(store, &[put(1, 1, 5), put(2, 1, 5), put(3, 2, 6)]);
     let due = post.due(store);
     let why = |id| Failed { id, attempts: 10, url: Some("http://x/".into()), why: "gone".into() };
@@ -230,19 +230,19 @@ fn what_is_given_up_stays_until_it_is_delivered() {
 
 #[test]
 fn poison_is_a_dead_letter_and_stops_nothing() {
-    let Some((world, mut cluster, mut post)) = office() else { return };
+    let Some((world, mut node, mut post)) = office() else { return };
     post.notices.push("x", b"{\"v\":1}");
-    post.receive(&mut cluster.store, &[put(1, 1, 5)]);
+    post.receive(&mut node.store, &[put(1, 1, 5)]);
     assert_eq!(world.count("SELECT count(*) FROM dead_letter"), 1);
-    assert_eq!(post.deliver_all(&mut cluster.store).len(), 1);
-    let step = cluster.store.callbacks(&post.notices.claim, &Batch::new(0, &post.notices.log)).unwrap();
+    assert_eq!(post.deliver_all(&mut node.store).len(), 1);
+    let step = node.store.callbacks(&post.notices.claim, &Batch::new(0, &post.notices.log)).unwrap();
     assert_eq!(step, Step::Fenced, "a reader that stands elsewhere writes nothing");
     world.verify();
 }
 
 #[test]
 fn what_is_handed_on_is_what_was_sent() {
-    let Some((world, mut cluster, mut post)) = office() else { return };
+    let Some((world, mut node, mut post)) = office() else { return };
     let tails = [b"the payer's own".to_vec(), b"the payee's own".to_vec(), b"its own error".to_vec()];
     let with_tail = |mut command: Command, tail: &[u8]| {
         match &mut command {
@@ -254,12 +254,12 @@ fn what_is_handed_on_is_what_was_sent() {
         command
     };
     let prepares = [prepare(5, 1, 2, 3, FAR), prepare(6, 1, 2, 3, FAR)].map(|p| with_tail(p, &tails[0]));
-    cluster.ask(&prepares);
-    cluster.ask(&[with_tail(fulfil(5, 2), &tails[1]), with_tail(abort(6, 2), &tails[2])]);
-    let told = std::mem::take(&mut cluster.notifications);
-    post.receive(&mut cluster.store, &told);
-    let due = post.deliver_all(&mut cluster.store);
-    let facts = cluster.store.callback_facts(&due).unwrap();
+    node.ask(&prepares);
+    node.ask(&[with_tail(fulfil(5, 2), &tails[1]), with_tail(abort(6, 2), &tails[2])]);
+    let told = std::mem::take(&mut node.notifications);
+    post.receive(&mut node.store, &told);
+    let due = post.deliver_all(&mut node.store);
+    let facts = node.store.callback_facts(&due).unwrap();
     let mut handed: Vec<(u32, u128, Vec<u8>)> = due
         .iter()
         .zip(&facts)

@@ -10,11 +10,11 @@ use holdfast_postgres::{Batch, Claim, Incoming, Point, Source, Step, Store};
 use crate::world::*;
 
 /// Two participants, and three prepares that wait in the topic `transfers`.
-fn prepared() -> Option<(World, Cluster)> {
-    let (world, mut cluster) = payer_and_payee(1_000, 10)?;
+fn prepared() -> Option<(World, Node)> {
+    let (world, mut node) = payer_and_payee(1_000, 10)?;
     let commands: Vec<Command> = (1..=3).map(|id| prepare(id, 1, 2, 5, FAR)).collect();
-    cluster.transfers.log = all(0, &commands);
-    Some((world, cluster))
+    node.transfers.log = all(0, &commands);
+    Some((world, node))
 }
 
 /// The points of a step, those before the commit in one life: what dies there leaves nothing, so the next may die in the same
@@ -30,7 +30,7 @@ pub fn lives() -> [&'static [Point]; 2] {
 #[test]
 fn the_transfers_step_dies_at_every_point() {
     for at in Point::ALL {
-        let Some((world, Cluster { mut transfers, .. })) = prepared() else { return };
+        let Some((world, Node { mut transfers, .. })) = prepared() else { return };
         let claim = transfers.claim;
         died(world.doomed(at).transfers(&claim, &transfers.batch()), at);
         let stored = if at == Point::Committed { 3 } else { 0 };
@@ -53,10 +53,10 @@ fn the_transfers_step_dies_at_every_point() {
 #[test]
 fn the_position_step_dies_at_every_point() {
     for at in Point::ALL {
-        let Some((world, mut cluster)) = prepared() else { return };
-        cluster.drain_transfers();
-        cluster.relay();
-        let queue = &mut cluster.positions[0];
+        let Some((world, mut node)) = prepared() else { return };
+        node.drain_transfers();
+        node.relay();
+        let queue = &mut node.positions[0];
         assert_eq!(queue.pending().len(), 3);
         let batch = queue.batch();
         died(world.doomed(at).positions(&queue.claim, &batch), at);
@@ -76,19 +76,19 @@ fn the_position_step_dies_at_every_point() {
 /// Every row of a step, the offset among them, was written by one and the same transaction.
 #[test]
 fn offset_and_effects_share_one_transaction() {
-    let Some((world, mut cluster)) = prepared() else { return };
-    cluster.drain_transfers();
-    let claim = cluster.transfers.claim;
+    let Some((world, mut node)) = prepared() else { return };
+    node.drain_transfers();
+    let claim = node.transfers.claim;
     let audit = format!("audit WHERE segment_id = {}", claim.segment_id);
     let sent = "outbox WHERE body LIKE 'position%'";
     world.share_a_transaction(
         &claim,
         &["transfer", "transfer_state_change", "transfer_timeout", sent, &audit],
     );
-    cluster.relay();
-    cluster.drain_positions();
+    node.relay();
+    node.drain_positions();
     world.share_a_transaction(
-        &cluster.positions[0].claim,
+        &node.positions[0].claim,
         &[
             "transfer",
             "transfer_state_change WHERE transfer_state_id <> 1",
@@ -101,49 +101,49 @@ fn offset_and_effects_share_one_transaction() {
 
 #[test]
 fn a_batch_at_an_old_offset_writes_nothing() {
-    let Some((world, mut cluster)) = prepared() else { return };
-    cluster.drain_transfers();
-    let Queue { claim, log, .. } = &cluster.transfers;
-    let before = world.picture();
-    assert_eq!(cluster.store.transfers(claim, &Batch::new(0, log)).unwrap(), Step::Fenced);
+    let Some((world, mut node)) = prepared() else { return };
+    node.drain_transfers();
+    let Queue { claim, log, .. } = &node.transfers;
+    let before = world.snapshot();
+    assert_eq!(node.store.transfers(claim, &Batch::new(0, log)).unwrap(), Step::Fenced);
     // Nor one that has left something out.
     let ahead: Vec<_> = all(5, &[prepare(9, 1, 2, 1, FAR)]);
-    assert_eq!(cluster.store.transfers(claim, &Batch::new(5, &ahead)).unwrap(), Step::Fenced);
-    assert_eq!(world.picture(), before);
+    assert_eq!(node.store.transfers(claim, &Batch::new(5, &ahead)).unwrap(), Step::Fenced);
+    assert_eq!(world.snapshot(), before);
 }
 
 #[test]
 fn a_zombie_writes_nothing() {
-    let Some((world, mut cluster)) = prepared() else { return };
-    let messages = std::mem::take(&mut cluster.transfers.log);
-    cluster.ask(&[prepare(100, 1, 2, 1, FAR)]);
+    let Some((world, mut node)) = prepared() else { return };
+    let messages = std::mem::take(&mut node.transfers.log);
+    node.ask(&[prepare(100, 1, 2, 1, FAR)]);
     let mut heir = world.store();
-    let zombie = cluster.transfers.claim;
+    let zombie = node.transfers.claim;
     let claim = heir.claim(&Source::consumer(Topic::Transfers, 0)).unwrap();
     assert_eq!((claim.epoch, claim.offset), (zombie.epoch + 1, 1));
     for shard in 0..8 {
         heir.claim(&Source::timeout(shard)).unwrap();
     }
-    let position = cluster.positions[0].claim;
+    let position = node.positions[0].claim;
     heir.claim(&Source::consumer(Topic::Position, 0)).unwrap();
     world.set_clock(FAR + 1);
-    let before = world.picture();
+    let before = world.snapshot();
     let later = |old: &Incoming<TransferMessage>| Incoming { offset: old.offset + 1, ..old.clone() };
     let messages: Vec<_> = messages.iter().map(later).collect();
-    assert_eq!(cluster.store.transfers(&zombie, &Batch::new(1, &messages)).unwrap(), Step::Fenced);
-    let at = cluster.positions[0].at;
-    assert_eq!(cluster.store.positions(&position, &Batch::new(at, &[])).unwrap(), Step::Fenced);
-    for (shard, claim) in (0..).zip(cluster.shards.clone()) {
-        assert_eq!(cluster.store.expire(&claim, shard, 10).unwrap(), Step::Fenced);
+    assert_eq!(node.store.transfers(&zombie, &Batch::new(1, &messages)).unwrap(), Step::Fenced);
+    let at = node.positions[0].at;
+    assert_eq!(node.store.positions(&position, &Batch::new(at, &[])).unwrap(), Step::Fenced);
+    for (shard, claim) in (0..).zip(node.shards.clone()) {
+        assert_eq!(node.store.expire(&claim, shard, 10).unwrap(), Step::Fenced);
     }
-    assert!(!cluster.store.mark_sent(&zombie, 1).unwrap());
-    assert_eq!(world.picture(), before);
+    assert!(!node.store.mark_sent(&zombie, 1).unwrap());
+    assert_eq!(world.snapshot(), before);
 }
 
 /// A zombie in the middle of its transaction: the claim waits for it, and tells the offset after it.
 #[test]
 fn a_claim_waits_for_the_owners_transaction() {
-    let Some((world, Cluster { transfers, .. })) = prepared() else { return };
+    let Some((world, Node { transfers, .. })) = prepared() else { return };
     let (world, claim) = (Arc::new(world), transfers.claim);
     let mut owner = world.store();
     let heir: Arc<Mutex<Option<std::thread::JoinHandle<Claim>>>> = Arc::default();
@@ -166,18 +166,18 @@ fn a_claim_waits_for_the_owners_transaction() {
 
 #[test]
 fn the_outbox_restarts_at_the_first_unsent_row() {
-    let Some((world, mut cluster)) = prepared() else { return };
-    cluster.drain_transfers();
-    let claim = cluster.transfers.claim;
+    let Some((world, mut node)) = prepared() else { return };
+    node.drain_transfers();
+    let claim = node.transfers.claim;
     let numbers = |store: &mut Store, claim: &Claim| -> Vec<u64> {
         store.unsent(claim, 10).unwrap().iter().map(|row| row.number).collect()
     };
-    assert_eq!(numbers(&mut cluster.store, &claim), [0, 1, 2]);
-    assert!(cluster.store.mark_sent(&claim, 2).unwrap());
+    assert_eq!(numbers(&mut node.store, &claim), [0, 1, 2]);
+    assert!(node.store.mark_sent(&claim, 2).unwrap());
     let mut heir = world.store();
     let claim = heir.claim(&Source::consumer(Topic::Transfers, 0)).unwrap();
     assert_eq!(numbers(&mut heir, &claim), [2]);
-    assert_eq!(numbers(&mut cluster.store, &cluster.transfers.claim), [0; 0], "the claim was lost");
+    assert_eq!(numbers(&mut node.store, &node.transfers.claim), [0; 0], "the claim was lost");
     assert!(!heir.mark_sent(&claim, 9).unwrap(), "what was never written cannot have been sent");
     let more = all(3, &[prepare(9, 1, 2, 1, FAR)]);
     done(heir.transfers(&claim, &Batch::new(3, &more)).unwrap());
@@ -187,18 +187,18 @@ fn the_outbox_restarts_at_the_first_unsent_row() {
 /// A step hands out what it has put into the outbox, and lets go of what was sent before it.
 #[test]
 fn a_step_marks_what_was_sent_and_tells_what_is_to_be() {
-    let Some((world, mut cluster)) = prepared() else { return };
-    let claim = cluster.transfers.claim;
-    let first = cluster.drain_transfers().unwrap();
-    assert_eq!(cluster.store.unsent(&claim, 10).unwrap(), first.outbox, "the table tells the same");
+    let Some((world, mut node)) = prepared() else { return };
+    let claim = node.transfers.claim;
+    let first = node.drain_transfers().unwrap();
+    assert_eq!(node.store.unsent(&claim, 10).unwrap(), first.outbox, "the table tells the same");
     let more = all(3, &[prepare(9, 1, 2, 1, FAR)]);
-    let second = done(cluster.store.transfers(&claim, &Batch::new(3, &more).sent(2)).unwrap());
+    let second = done(node.store.transfers(&claim, &Batch::new(3, &more).sent(2)).unwrap());
     assert_eq!(second.outbox.iter().map(|row| row.number).collect::<Vec<_>>(), [3]);
-    let left = cluster.store.unsent(&claim, 10).unwrap();
+    let left = node.store.unsent(&claim, 10).unwrap();
     assert_eq!(left, [&first.outbox[2..], &second.outbox[..]].concat(), "two of three were sent");
     let last = all(4, &[prepare(10, 1, 2, 1, FAR)]);
-    let third = done(cluster.store.transfers(&claim, &Batch::new(4, &last).sent(4)).unwrap());
-    assert_eq!(cluster.store.unsent(&claim, 10).unwrap(), third.outbox);
+    let third = done(node.store.transfers(&claim, &Batch::new(4, &last).sent(4)).unwrap());
+    assert_eq!(node.store.unsent(&claim, 10).unwrap(), third.outbox);
     let rows = format!("SELECT count(*) FROM outbox WHERE segment_id = {}", claim.segment_id);
     assert_eq!(world.count(&rows), 1, "what was sent whole is gone");
     world.verify();

@@ -92,17 +92,17 @@ fn positions(
 
 #[test]
 fn many_nodes_at_once() {
-    let Some((world, mut cluster)) = cluster(2) else { return };
+    let Some((world, mut node)) = node(2) else { return };
     for party in 1..=PARTIES {
-        cluster.participant(&format!("party{party}"), 100_000, 150);
+        node.participant(&format!("party{party}"), 100_000, 150);
     }
     let now = world.now();
-    let topics: Vec<Log> = cluster.positions.iter().map(|queue| Mutex::new(queue.log.clone())).collect();
+    let topics: Vec<Log> = node.positions.iter().map(|queue| Mutex::new(queue.log.clone())).collect();
     let stop = AtomicBool::new(false);
-    let shards = cluster.shards.clone();
+    let shards = node.shards.clone();
     std::thread::scope(|scope| {
         let (topics, stop, world) = (&topics[..], &stop, &world);
-        for (partition, queue) in cluster.positions.iter().enumerate() {
+        for (partition, queue) in node.positions.iter().enumerate() {
             let (claim, at) = (queue.claim, queue.at);
             scope.spawn(move || positions(world.store(), claim, at, partition, topics, stop));
         }

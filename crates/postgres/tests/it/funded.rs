@@ -15,14 +15,14 @@ use crate::world::*;
 const NOW: Millis = 1_800_000_000_000;
 
 /// Two participants with no room at all on their positions, and alice with tokens of 60 and 40.
-fn world() -> Option<(World, Cluster)> {
+fn world() -> Option<(World, Node)> {
     let world = World::new()?;
-    let mut cluster = Cluster::new(&world, 1);
-    cluster.participant("payer", 0, 0);
-    cluster.participant("payee", 0, 0);
+    let mut node = Node::new(&world, 1);
+    node.participant("payer", 0, 0);
+    node.participant("payee", 0, 0);
     world.set_clock(NOW);
-    issue(&mut cluster.store, &[("a60", 60), ("a40", 40)]);
-    Some((world, cluster))
+    issue(&mut node.store, &[("a60", 60), ("a40", 40)]);
+    Some((world, node))
 }
 
 fn alices(tokens: &[(&str, u64)]) -> Vec<Token> {
@@ -64,39 +64,39 @@ fn alice(world: &World, sum: i64, locked: i64) {
 }
 
 /// What participants were told of a transfer: to whom, in what state.
-fn told(cluster: &Cluster, id: u128) -> Vec<(u32, Option<TransferState>)> {
+fn told(node: &Node, id: u128) -> Vec<(u32, Option<TransferState>)> {
     let of = |notice: &Notice| match notice {
         Notice::Transfer(notice) if notice.transfer == TransferId(id) => Some(notice.state),
         _ => None,
     };
-    cluster.notifications.iter().filter_map(|told| Some((told.to?.0, of(&told.notice)?))).collect()
+    node.notifications.iter().filter_map(|told| Some((told.to?.0, of(&told.notice)?))).collect()
 }
 
 #[test]
 fn a_commit_pays_out_and_gives_change() {
     for duplicate in [false, true] {
-        let Some((world, mut cluster)) = world() else { return };
-        cluster.duplicate = duplicate;
-        claim(&mut cluster.store, 1, &[("a60", 60), ("a40", 40)]);
-        cluster.ask(&[funded(1, 70, &["a60", "a40"], FAR)]);
+        let Some((world, mut node)) = world() else { return };
+        node.duplicate = duplicate;
+        claim(&mut node.store, 1, &[("a60", 60), ("a40", 40)]);
+        node.ask(&[funded(1, 70, &["a60", "a40"], FAR)]);
         assert_eq!(world.state(TransferId(1)), "RESERVED");
-        assert_eq!(cluster.answered(asked(0)).state, Some(TransferState::Reserved));
+        assert_eq!(node.answered(asked(0)).state, Some(TransferState::Reserved));
         alice(&world, 100, 100);
         // No lease ends it.
         world.set_clock(NOW + LEASE_MS + 1);
         alice(&world, 100, 100);
         world.verify();
-        cluster.ask(&[fulfil(1, 2)]);
+        node.ask(&[fulfil(1, 2)]);
         assert_eq!(world.state(TransferId(1)), "COMMITTED");
         let both = [("alice".to_owned(), 30, 0), ("bob".to_owned(), 70, 0)];
         assert_eq!(wallets(&world), both);
-        let told = told(&cluster, 1);
+        let told = told(&node, 1);
         let (reserved, committed) = (Some(TransferState::Reserved), Some(TransferState::Committed));
         assert!(told.contains(&(2, reserved)) && told.contains(&(1, committed)), "{told:?}");
-        assert_eq!(cluster.positions[0].log.len(), cluster.operations, "no position moves");
+        assert_eq!(node.positions[0].log.len(), node.operations, "no position moves");
         // The same again finds it as it is.
-        cluster.ask(&[funded(1, 70, &[], FAR), fulfil(1, 2)]);
-        assert_eq!(cluster.last().state, committed);
+        node.ask(&[funded(1, 70, &[], FAR), fulfil(1, 2)]);
+        assert_eq!(node.last().state, committed);
         assert_eq!(wallets(&world), both);
         world.verify();
     }
@@ -104,9 +104,9 @@ fn a_commit_pays_out_and_gives_change() {
 
 #[test]
 fn a_whole_life_in_one_batch() {
-    let Some((world, mut cluster)) = world() else { return };
-    claim(&mut cluster.store, 1, &[("a60", 60)]);
-    claim(&mut cluster.store, 2, &[("a40", 40)]);
+    let Some((world, mut node)) = world() else { return };
+    claim(&mut node.store, 1, &[("a60", 60)]);
+    claim(&mut node.store, 2, &[("a40", 40)]);
     let commands = [
         funded(1, 50, &["a60"], FAR),
         funded(2, 40, &["a40"], FAR),
@@ -114,7 +114,7 @@ fn a_whole_life_in_one_batch() {
         abort(2, 2),
         funded(1, 50, &["a60"], FAR),
     ];
-    cluster.ask(&commands);
+    node.ask(&commands);
     assert_eq!(
         (world.state(TransferId(1)), world.state(TransferId(2))),
         ("COMMITTED".into(), "ABORTED_ERROR".into())
@@ -126,36 +126,36 @@ fn a_whole_life_in_one_batch() {
 
 #[test]
 fn whatever_else_ends_it_gives_the_tokens_back() {
-    let Some((world, mut cluster)) = world() else { return };
+    let Some((world, mut node)) = world() else { return };
     let both = [("a60", 60), ("a40", 40)];
     let ids = ["a60", "a40"];
-    claim(&mut cluster.store, 1, &both);
-    cluster.ask(&[funded(1, 70, &ids, FAR)]);
-    cluster.ask(&[abort(1, 2)]);
+    claim(&mut node.store, 1, &both);
+    node.ask(&[funded(1, 70, &ids, FAR)]);
+    node.ask(&[abort(1, 2)]);
     assert_eq!(world.state(TransferId(1)), "ABORTED_ERROR");
     alice(&world, 100, 0);
 
-    claim(&mut cluster.store, 2, &both);
-    cluster.ask(&[funded(2, 70, &ids, FAR)]);
+    claim(&mut node.store, 2, &both);
+    node.ask(&[funded(2, 70, &ids, FAR)]);
     let guess = Fulfil::new(ParticipantId(2), TransferId(2), FulfilAction::Commit, [8; 32]);
-    cluster.ask(&[Command::Fulfil(guess)]);
+    node.ask(&[Command::Fulfil(guess)]);
     assert_eq!(world.state(TransferId(2)), "ABORTED_ERROR");
     let aborted = Some(TransferState::AbortedError);
-    let heard = told(&cluster, 2);
+    let heard = told(&node, 2);
     assert!(heard.contains(&(1, aborted)) && heard.contains(&(2, aborted)), "both hear of a wrong preimage");
     alice(&world, 100, 0);
 
-    claim(&mut cluster.store, 3, &both);
-    cluster.ask(&[funded(3, 70, &ids, NOW + 100)]);
+    claim(&mut node.store, 3, &both);
+    node.ask(&[funded(3, 70, &ids, NOW + 100)]);
     alice(&world, 100, 100);
     world.set_clock(NOW + 101);
-    assert_eq!(cluster.expire(), 2, "it is taken out of RESERVED and ended, in one step");
+    assert_eq!(node.expire(), 2, "it is taken out of RESERVED and ended, in one step");
     assert_eq!(world.state(TransferId(3)), "EXPIRED_RESERVED");
     let expired = Some(TransferState::ExpiredReserved);
-    let heard = told(&cluster, 3);
+    let heard = told(&node, 3);
     assert!(heard.contains(&(1, expired)) && heard.contains(&(2, expired)), "{heard:?}");
     alice(&world, 100, 0);
-    cluster.ask(&[fulfil(3, 2)]);
+    node.ask(&[fulfil(3, 2)]);
     assert_eq!(world.state(TransferId(3)), "EXPIRED_RESERVED");
     alice(&world, 100, 0);
     world.verify();
@@ -163,31 +163,31 @@ fn whatever_else_ends_it_gives_the_tokens_back() {
 
 #[test]
 fn a_prepare_has_what_was_locked_for_it_and_nothing_else() {
-    let Some((world, mut cluster)) = world() else { return };
+    let Some((world, mut node)) = world() else { return };
     // Nothing was locked; another's lock; fewer than were locked.
-    cluster.ask(&[funded(1, 60, &["a60"], FAR)]);
-    claim(&mut cluster.store, 2, &[("a60", 60)]);
-    cluster.ask(&[funded(3, 60, &["a60"], FAR)]);
-    claim(&mut cluster.store, 4, &[("a40", 40)]);
-    cluster.ask(&[funded(4, 40, &["a40", "a60"], FAR)]);
+    node.ask(&[funded(1, 60, &["a60"], FAR)]);
+    claim(&mut node.store, 2, &[("a60", 60)]);
+    node.ask(&[funded(3, 60, &["a60"], FAR)]);
+    claim(&mut node.store, 4, &[("a40", 40)]);
+    node.ask(&[funded(4, 40, &["a40", "a60"], FAR)]);
     for id in [1, 3, 4] {
         assert_eq!(world.state(TransferId(id)), "ABORTED_REJECTED", "{id}");
     }
     alice(&world, 100, 100);
     // Too little for the amount: refused, and given back at once.
-    cluster.ask(&[funded(2, 61, &["a60"], FAR)]);
+    node.ask(&[funded(2, 61, &["a60"], FAR)]);
     assert_eq!(world.state(TransferId(2)), "ABORTED_REJECTED");
-    assert_eq!(cluster.last().code.map(|code| code.number()), Some(4001));
+    assert_eq!(node.last().code.map(|code| code.number()), Some(4001));
     alice(&world, 100, 40);
     // Broken rules give it back, too.
-    claim(&mut cluster.store, 5, &[("a60", 60)]);
-    cluster.ask(&[funded(5, 60, &["a60"], NOW - 1)]);
+    claim(&mut node.store, 5, &[("a60", 60)]);
+    node.ask(&[funded(5, 60, &["a60"], NOW - 1)]);
     assert_eq!(world.state(TransferId(5)), "INVALID");
     alice(&world, 100, 40);
     // A lease that is over locks nothing, also for the prepare that comes late.
-    claim(&mut cluster.store, 6, &[("a60", 60)]);
+    claim(&mut node.store, 6, &[("a60", 60)]);
     world.set_clock(NOW + LEASE_MS);
-    cluster.ask(&[funded(6, 60, &["a60"], FAR)]);
+    node.ask(&[funded(6, 60, &["a60"], FAR)]);
     assert_eq!(world.state(TransferId(6)), "ABORTED_REJECTED");
     alice(&world, 100, 0);
     world.verify();
@@ -195,10 +195,10 @@ fn a_prepare_has_what_was_locked_for_it_and_nothing_else() {
 
 #[test]
 fn nobody_but_the_transfer_ends_its_hold() {
-    let Some((world, mut cluster)) = world() else { return };
-    claim(&mut cluster.store, 1, &[("a60", 60)]);
-    cluster.ask(&[funded(1, 60, &["a60"], FAR)]);
-    let (store, name) = (&mut cluster.store, TransferId(1).to_string());
+    let Some((world, mut node)) = world() else { return };
+    claim(&mut node.store, 1, &[("a60", 60)]);
+    node.ask(&[funded(1, 60, &["a60"], FAR)]);
+    let (store, name) = (&mut node.store, TransferId(1).to_string());
     let in_use = |refused: Result<(), HoldError>| {
         assert!(matches!(refused, Err(HoldError::Refused(Refusal::SpenderInUse { .. }))), "{refused:?}");
     };
@@ -217,7 +217,7 @@ fn nobody_but_the_transfer_ends_its_hold() {
     let refused = store.update_tokens(std::slice::from_ref(&output), &[], None).unwrap();
     assert!(matches!(refused, Err(Refusal::Invalid(_))), "{refused:?}");
     alice(&world, 100, 60);
-    cluster.ask(&[fulfil(1, 2)]);
+    node.ask(&[fulfil(1, 2)]);
     assert_eq!(wallets(&world), [("alice".to_owned(), 40, 0), ("bob".to_owned(), 60, 0)]);
     world.verify();
 }
@@ -237,11 +237,11 @@ fn told_by_topic(store: &mut Store, consumed: &[&str], produced: &[(&str, u64)])
 #[test]
 fn what_another_ledger_consumed_under_a_transfer_never_comes_free() {
     for expires in [false, true] {
-        let Some((world, mut cluster)) = world() else { return };
-        claim(&mut cluster.store, 1, &[("a60", 60), ("a40", 40)]);
+        let Some((world, mut node)) = world() else { return };
+        claim(&mut node.store, 1, &[("a60", 60), ("a40", 40)]);
         let end = if expires { NOW + 1_000 } else { FAR };
-        cluster.ask(&[funded(1, 70, &["a60", "a40"], end)]);
-        let store = &mut cluster.store;
+        node.ask(&[funded(1, 70, &["a60", "a40"], end)]);
+        let store = &mut node.store;
         for _ in 0..2 {
             assert_eq!(told_by_topic(store, &["a60"], &[("u", 7)]), 0);
             alice(&world, 107, 100);
@@ -253,15 +253,15 @@ fn what_another_ledger_consumed_under_a_transfer_never_comes_free() {
         world.verify();
         if expires {
             world.set_clock(NOW + 2_000);
-            cluster.expire();
+            node.expire();
         } else {
-            cluster.ask(&[abort(1, 2)]);
+            node.ask(&[abort(1, 2)]);
         }
         // 40 are free again, the 60 are gone, and nobody gets them.
         alice(&world, 47, 0);
         let wanted = wanted("eve", &alices(&[("a60", 60)]));
-        assert_eq!(cluster.store.claim_tokens(&[wanted], None).unwrap(), [ClaimVerdict::Taken]);
-        let outside = cluster.store.tokens_gone_outside(10).unwrap();
+        assert_eq!(node.store.claim_tokens(&[wanted], None).unwrap(), [ClaimVerdict::Taken]);
+        let outside = node.store.tokens_gone_outside(10).unwrap();
         assert_eq!((outside.held, outside.paid), (0, 0));
         // Other nodes hear that it went, behind the release.
         let last = "SELECT event FROM token_change ORDER BY xid DESC, change_no DESC LIMIT 2";
@@ -280,16 +280,16 @@ fn what_another_ledger_consumed_under_a_transfer_never_comes_free() {
 /// Whoever was told RESERVED is paid. That it was paid twice is remembered.
 #[test]
 fn a_transfer_is_paid_also_out_of_what_another_ledger_consumed() {
-    let Some((world, mut cluster)) = world() else { return };
-    claim(&mut cluster.store, 1, &[("a60", 60)]);
-    cluster.ask(&[funded(1, 50, &["a60"], FAR)]);
-    assert_eq!(told_by_topic(&mut cluster.store, &["a60", "a40"], &[]), 0);
+    let Some((world, mut node)) = world() else { return };
+    claim(&mut node.store, 1, &[("a60", 60)]);
+    node.ask(&[funded(1, 50, &["a60"], FAR)]);
+    assert_eq!(told_by_topic(&mut node.store, &["a60", "a40"], &[]), 0);
     alice(&world, 60, 60);
-    cluster.ask(&[fulfil(1, 2)]);
+    node.ask(&[fulfil(1, 2)]);
     assert_eq!(wallets(&world), [("alice".to_owned(), 10, 0), ("bob".to_owned(), 50, 0)]);
-    let outside = cluster.store.tokens_gone_outside(10).unwrap();
+    let outside = node.store.tokens_gone_outside(10).unwrap();
     assert_eq!((outside.held, outside.paid), (0, 1));
-    assert_eq!(told_by_topic(&mut cluster.store, &["a60"], &[]), 0);
+    assert_eq!(told_by_topic(&mut node.store, &["a60"], &[]), 0);
     assert_eq!(wallets(&world), [("alice".to_owned(), 10, 0), ("bob".to_owned(), 50, 0)]);
     world.verify();
 }
@@ -298,17 +298,17 @@ fn a_transfer_is_paid_also_out_of_what_another_ledger_consumed() {
 #[test]
 fn the_step_dies_at_every_point() {
     for at in Point::ALL {
-        let Some((world, mut cluster)) = world() else { return };
-        claim(&mut cluster.store, 1, &[("a60", 60)]);
-        cluster.transfers.log = all(0, &[funded(1, 50, &["a60"], FAR)]);
-        let queue = &mut cluster.transfers;
+        let Some((world, mut node)) = world() else { return };
+        claim(&mut node.store, 1, &[("a60", 60)]);
+        node.transfers.log = all(0, &[funded(1, 50, &["a60"], FAR)]);
+        let queue = &mut node.transfers;
         died(world.doomed(at).transfers(&queue.claim, &queue.batch()), at);
         let held = "SELECT count(*) FROM token_selection WHERE payee_wallet IS NOT NULL";
         assert_eq!(world.count(held), i64::from(at == Point::Committed), "{at:?}");
-        cluster.store = world.store();
-        cluster.transfers.taken_over(&mut cluster.store);
-        cluster.drain_transfers();
-        cluster.first_hop(&[fulfil(1, 2)]);
+        node.store = world.store();
+        node.transfers.taken_over(&mut node.store);
+        node.drain_transfers();
+        node.first_hop(&[fulfil(1, 2)]);
         assert_eq!(wallets(&world), [("alice".to_owned(), 50, 0), ("bob".to_owned(), 50, 0)], "{at:?}");
         world.verify();
     }
@@ -317,15 +317,15 @@ fn the_step_dies_at_every_point() {
 /// A hold without its transfer, and a transfer without its hold, are found.
 #[test]
 fn what_does_not_belong_together_is_found() {
-    let Some((world, mut cluster)) = world() else { return };
-    claim(&mut cluster.store, 1, &[("a60", 60)]);
-    cluster.ask(&[funded(1, 60, &["a60"], FAR)]);
+    let Some((world, mut node)) = world() else { return };
+    claim(&mut node.store, 1, &[("a60", 60)]);
+    node.ask(&[funded(1, 60, &["a60"], FAR)]);
     world.run("UPDATE token_selection SET amount = 59");
     world.finds("not reserved, or its amount is another");
     world.run("UPDATE token_selection SET payee_wallet = NULL");
     world.finds("is reserved, paid for by tokens, and holds none");
     // Nobody can end such a transfer, and nothing is made up for it.
-    let outcome = cluster.store.transfers(&cluster.transfers.claim, &Batch::new(1, &all(1, &[fulfil(1, 2)])));
+    let outcome = node.store.transfers(&node.transfers.claim, &Batch::new(1, &all(1, &[fulfil(1, 2)])));
     match outcome {
         Ok(step) => assert_eq!(done(step).dead_letters, 1),
         Err(error) => assert!(matches!(error, Error::Corrupt { .. }), "{error}"),
@@ -335,8 +335,8 @@ fn what_does_not_belong_together_is_found() {
 
 #[test]
 fn shattered_wallets_are_found_a_few_at_a_time() {
-    let Some((_world, mut cluster)) = world() else { return };
-    let store = &mut cluster.store;
+    let Some((_world, mut node)) = world() else { return };
+    let store = &mut node.store;
     let many = |wallet: &str, count: usize| {
         let token = |number| Token::new(format!("{wallet}-{number:03}"), wallet, "EUR", 1);
         (0..count).map(token).collect::<Vec<Token>>()
@@ -367,11 +367,11 @@ fn funded_to(payee: &str, command: Command) -> Command {
 /// What cannot be stored is refused and told, and takes nobody else with it.
 #[test]
 fn a_payees_wallet_that_cannot_be_stored_gets_nothing() {
-    let Some((world, mut cluster)) = world() else { return };
-    claim(&mut cluster.store, 1, &[("a60", 60)]);
-    cluster.ask(&[funded_to("bob\0", funded(1, 60, &["a60"], FAR))]);
-    assert_eq!(cluster.dead_letters.len(), 0);
-    assert_eq!(cluster.answered(asked(0)).state, Some(TransferState::AbortedRejected));
+    let Some((world, mut node)) = world() else { return };
+    claim(&mut node.store, 1, &[("a60", 60)]);
+    node.ask(&[funded_to("bob\0", funded(1, 60, &["a60"], FAR))]);
+    assert_eq!(node.dead_letters.len(), 0);
+    assert_eq!(node.answered(asked(0)).state, Some(TransferState::AbortedRejected));
     alice(&world, 100, 0);
 }
 
@@ -379,34 +379,34 @@ fn a_payees_wallet_that_cannot_be_stored_gets_nothing() {
 /// tokens, and two thousand prepares that break a rule.
 #[test]
 fn large_batches_are_done_in_the_time_there_is() {
-    let Some((world, mut cluster)) = world() else { return };
+    let Some((world, mut node)) = world() else { return };
     let mut prepares = Vec::new();
     for id in 1..=5_u128 {
         let names: Vec<String> = (0..1_000).map(|number| format!("t{id}-{number:04}")).collect();
         let tokens: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 1)).collect();
-        issue(&mut cluster.store, &tokens);
-        claim(&mut cluster.store, id, &tokens);
+        issue(&mut node.store, &tokens);
+        claim(&mut node.store, id, &tokens);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         prepares.push(funded(id, 1_000, &names, FAR));
     }
     world.run("ANALYZE token; ANALYZE token_lock; ANALYZE token_selection");
-    cluster.ask(&prepares);
+    node.ask(&prepares);
     let fulfils: Vec<Command> = (1..=5).map(|id| fulfil(id, 2)).collect();
-    cluster.ask(&fulfils);
+    node.ask(&fulfils);
     assert_eq!(wallets(&world), [("alice".to_owned(), 100, 0), ("bob".to_owned(), 5_000, 0)]);
     // Nobody pays itself.
     let invalid: Vec<Command> = (1_001..=3_000).map(|id| prepare(id, 1, 1, 5, FAR)).collect();
-    cluster.ask(&invalid);
+    node.ask(&invalid);
     assert_eq!(world.count("SELECT count(*) FROM transfer WHERE current_state = 2"), 2_000);
     world.verify();
 }
 
 #[test]
 fn what_was_paid_out_is_what_the_spend_says() {
-    let Some((world, mut cluster)) = world() else { return };
+    let Some((world, mut node)) = world() else { return };
     for (id, (name, quantity)) in [(1, ("a60", 60)), (2, ("a40", 40))] {
-        claim(&mut cluster.store, id, &[(name, quantity)]);
-        cluster.ask(&[funded(id, 7, &[name], FAR), fulfil(id, 2)]);
+        claim(&mut node.store, id, &[(name, quantity)]);
+        node.ask(&[funded(id, 7, &[name], FAR), fulfil(id, 2)]);
     }
     world.verify();
     world.run("UPDATE token SET quantity = 700 WHERE token_id LIKE 'hold:%1.0'");

@@ -15,7 +15,7 @@ fn data_set() -> DataSet {
     DataSet { total: 12_000, expired: 300, hours: (1, 168), progress_every: 2_500, ..DataSet::default() }
 }
 
-/// What the cluster makes of it: everything adds up, and exactly the expired ones end.
+/// What a node makes of it: everything adds up, and exactly the expired ones end.
 #[test]
 fn the_expired_ones_end_and_no_other() {
     let Some(world) = World::new() else { return };
@@ -37,14 +37,14 @@ fn the_expired_ones_end_and_no_other() {
     let before = world.count(expired);
     let reserved =
         world.count("SELECT count(*) FROM transfer WHERE current_state = 3 AND expiration_date < now()");
-    let mut cluster = Cluster::new(&world, 2);
-    assert_eq!(cluster.expire(), 300);
-    assert_eq!(cluster.expire(), 0);
+    let mut node = Node::new(&world, 2);
+    assert_eq!(node.expire(), 300);
+    assert_eq!(node.expire(), 0);
     assert_eq!(world.count(expired), before + 300);
     assert!((200..290).contains(&reserved), "most of them had a position to give back: {reserved}");
     assert_eq!(world.count(open), generated.open.cast_signed() - 300);
     assert_eq!(
-        cluster.notifications.len() as i64,
+        node.notifications.len() as i64,
         2 * reserved + (300 - reserved),
         "payer and payee, or the payer"
     );
@@ -54,10 +54,10 @@ fn the_expired_ones_end_and_no_other() {
 /// A second data set follows the first, and what is open can be fulfilled.
 #[test]
 fn generated_holds_are_holds() {
-    let Some((world, mut cluster)) = cluster(1) else { return };
+    let Some((world, mut node)) = node(1) else { return };
     let data = DataSet { total: 500, expired: 0, ..data_set() };
-    cluster.store.generate(&data, |_| ()).unwrap();
-    cluster.store.generate(&data, |_| ()).unwrap();
+    node.store.generate(&data, |_| ()).unwrap();
+    node.store.generate(&data, |_| ()).unwrap();
     world.verify();
     let row = world
         .sql()
@@ -65,7 +65,7 @@ fn generated_holds_are_holds() {
         .unwrap();
     let (id, payee): (String, i64) = (row.get(0), row.get(1));
     let (id, payee): (TransferId, _) = (id.parse().unwrap(), ParticipantId(u32::try_from(payee).unwrap()));
-    cluster.ask(&[Command::Fulfil(Fulfil::new(payee, id, FulfilAction::Commit, PREIMAGE))]);
+    node.ask(&[Command::Fulfil(Fulfil::new(payee, id, FulfilAction::Commit, PREIMAGE))]);
     assert_eq!(world.state(id), "COMMITTED");
     world.verify();
 }
@@ -73,18 +73,18 @@ fn generated_holds_are_holds() {
 /// A scan that finds nothing reads nothing, however many holds are open: the clock bounds the index.
 #[test]
 fn an_idle_scan_does_not_look_at_open_holds() {
-    let Some((world, mut cluster)) = cluster(1) else { return };
+    let Some((world, mut node)) = node(1) else { return };
     let data = DataSet { expired: 0, ..data_set() };
-    let open = cluster.store.generate(&data, |_| ()).unwrap().open;
+    let open = node.store.generate(&data, |_| ()).unwrap().open;
     assert!(open > 1_000);
     let read =
         "SELECT coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables WHERE relname = 'transfer_timeout'";
     let scans = "SELECT coalesce(idx_scan, 0) FROM pg_stat_user_tables WHERE relname = 'transfer_timeout'";
     let (read_before, scans_before) = (world.count(read), world.count(scans));
-    assert_eq!(cluster.expire_only(), 0);
-    assert_eq!(cluster.store.due_shards().unwrap(), [0_i16; 0]);
+    assert_eq!(node.expire_only(), 0);
+    assert_eq!(node.store.due_shards().unwrap(), [0_i16; 0]);
     // A connection tells what it read at the latest when it ends.
-    drop(cluster);
+    drop(node);
     let deadline = Instant::now() + Duration::from_secs(20);
     while world.count(scans) < scans_before + 16 {
         assert!(Instant::now() < deadline, "the server never told of the scans");
@@ -95,13 +95,13 @@ fn an_idle_scan_does_not_look_at_open_holds() {
 /// One look tells which shards are worth a scan.
 #[test]
 fn due_shards_are_told() {
-    let Some((world, mut cluster)) = cluster(1) else { return };
-    cluster.store.generate(&DataSet { total: 2, expired: 2, ..data_set() }, |_| ()).unwrap();
+    let Some((world, mut node)) = node(1) else { return };
+    node.store.generate(&DataSet { total: 2, expired: 2, ..data_set() }, |_| ()).unwrap();
     let rows = world.sql().query("SELECT DISTINCT shard FROM transfer_timeout ORDER BY shard", &[]).unwrap();
     let expected: Vec<i16> = rows.iter().map(|row| row.get(0)).collect();
-    assert_eq!(cluster.store.due_shards().unwrap(), expected);
-    cluster.expire();
-    assert_eq!(cluster.store.due_shards().unwrap(), [0_i16; 0]);
+    assert_eq!(node.store.due_shards().unwrap(), expected);
+    node.expire();
+    assert_eq!(node.store.due_shards().unwrap(), [0_i16; 0]);
 }
 
 /// Fault 16: both copies of an expiration move together.
@@ -113,11 +113,11 @@ fn shifted_holds_run_out_when_they_say() {
     let open = store.generate(&data, |_| ()).unwrap().open;
     assert_eq!(store.shift_expirations(3 * HOUR).unwrap(), open);
     world.verify();
-    let mut cluster = Cluster::new(&world, 1);
-    assert_eq!(cluster.expire(), 0, "those that were due have time again");
+    let mut node = Node::new(&world, 1);
+    assert_eq!(node.expire(), 0, "those that were due have time again");
     assert_eq!(store.shift_expirations(-6 * HOUR).unwrap(), open);
     world.verify();
-    assert_eq!(cluster.expire() as u64, open, "and now none has");
+    assert_eq!(node.expire() as u64, open, "and now none has");
     world.verify();
 }
 

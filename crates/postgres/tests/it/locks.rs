@@ -24,17 +24,17 @@ fn blocked_by<T: Send + 'static>(
 }
 
 /// A prepare of 5 at a cap of 10 that waits for the position step.
-fn waiting(world: &World) -> (Cluster, Vec<Incoming<PositionMessage>>) {
-    let mut cluster = Cluster::of_two(world, 1_000, 10);
-    cluster.first_hop(&[prepare(1, 1, 2, 5, FAR)]);
-    cluster.relay();
-    let messages = cluster.positions[0].pending().to_vec();
-    (cluster, messages)
+fn waiting(world: &World) -> (Node, Vec<Incoming<PositionMessage>>) {
+    let mut node = Node::of_two(world, 1_000, 10);
+    node.first_hop(&[prepare(1, 1, 2, 5, FAR)]);
+    node.relay();
+    let messages = node.positions[0].pending().to_vec();
+    (node, messages)
 }
 
 fn position_step(world: &World, lock: &str, meanwhile: &str) -> String {
-    let (cluster, messages) = waiting(world);
-    let (claim, at) = (cluster.positions[0].claim, cluster.positions[0].at);
+    let (node, messages) = waiting(world);
+    let (claim, at) = (node.positions[0].claim, node.positions[0].at);
     let mut holder = world.sql();
     holder.batch_execute(&format!("BEGIN; {lock}")).unwrap();
     let step = blocked_by(world, &mut holder, world.store(), meanwhile, move |store| {
@@ -82,19 +82,19 @@ fn undisturbed_it_is_reserved() {
 /// The clock is read after the locks: a fulfil that waited beyond the expiration is too late.
 #[test]
 fn the_clock_is_read_after_the_locks() {
-    let Some((world, mut cluster)) = payer_and_payee(1_000, 10) else { return };
+    let Some((world, mut node)) = payer_and_payee(1_000, 10) else { return };
     world.set_clock(1_000_000);
-    cluster.ask(&[prepare(1, 1, 2, 5, 2_000_000)]);
+    node.ask(&[prepare(1, 1, 2, 5, 2_000_000)]);
     let mut holder = world.sql();
     holder.batch_execute("BEGIN; SELECT 1 FROM transfer FOR UPDATE").unwrap();
-    let claim = cluster.transfers.claim;
+    let claim = node.transfers.claim;
     let messages = all(1, &[fulfil(1, 2)]);
     let late = "UPDATE test_clock SET at = to_timestamp(2000)";
     blocked_by(&world, &mut holder, world.store(), late, move |store| {
         done(store.transfers(&claim, &Batch::new(1, &messages)).unwrap())
     });
-    cluster.relay();
-    assert_eq!(cluster.last().code.unwrap().number(), 3303);
+    node.relay();
+    assert_eq!(node.last().code.unwrap().number(), 3303);
     assert_eq!(world.state(TransferId(1)), "RESERVED");
 }
 
@@ -102,8 +102,8 @@ fn the_clock_is_read_after_the_locks() {
 #[test]
 fn a_deadlock_is_tried_again() {
     let Some(world) = World::new() else { return };
-    let (cluster, messages) = waiting(&world);
-    let (claim, at) = (cluster.positions[0].claim, cluster.positions[0].at);
+    let (node, messages) = waiting(&world);
+    let (claim, at) = (node.positions[0].claim, node.positions[0].at);
     let mut other = world.sql();
     other.batch_execute("SET deadlock_timeout = '1h'; BEGIN").unwrap();
     // The settlement account is the handler's second lock.

@@ -1,4 +1,4 @@
-//! The cluster's state against a real PostgreSQL; every test has a database of its own.
+//! The database profile's state against a real PostgreSQL; every test has a database of its own.
 
 mod basics;
 mod callbacks;
@@ -20,10 +20,10 @@ mod same_as_embedded;
 mod shop;
 mod shop_charge_crashes;
 mod shop_charges;
+mod shop_commands;
 mod shop_crashes;
 mod shop_crowd;
 mod shop_deadlines;
-mod shop_desk;
 mod shop_outside;
 mod shop_random;
 mod shop_rebuild;

@@ -44,71 +44,70 @@ const FUNDS: &str =
 /// A copy that comes late does not undo what the operator said meanwhile.
 #[test]
 fn a_doubled_message_changes_nothing() {
-    let Some((world, mut cluster)) = cluster(1) else { return };
-    cluster.participant("payer", 100, 100);
-    let say = |cluster: &mut Cluster, messages: &[PositionMessage]| {
-        messages.iter().for_each(|message| cluster.positions[0].say(message));
-        cluster.drain();
+    let Some((world, mut node)) = node(1) else { return };
+    node.participant("payer", 100, 100);
+    let say = |node: &mut Node, messages: &[PositionMessage]| {
+        messages.iter().for_each(|message| node.positions[0].say(message));
+        node.drain();
     };
     // Twice in one batch, and again in a later one.
-    say(&mut cluster, &[limit(1, 50), limit(1, 50), limit(2, 60), limit(1, 50)]);
+    say(&mut node, &[limit(1, 50), limit(1, 50), limit(2, 60), limit(1, 50)]);
     assert_eq!(world.count(CAP), 60);
-    say(&mut cluster, &[limit(1, 50)]);
+    say(&mut node, &[limit(1, 50)]);
     assert_eq!(world.count(CAP), 60);
-    say(&mut cluster, &[active(3, false), active(4, true), active(3, false)]);
+    say(&mut node, &[active(3, false), active(4, true), active(3, false)]);
     assert_eq!(world.count(ACTIVE), 1);
     // More than there is: refused, and a copy that comes when there is enough takes nothing.
-    say(&mut cluster, &[funds_out(5, 150)]);
-    assert_eq!(cluster.last().code.map(|code| code.number()), Some(4001));
+    say(&mut node, &[funds_out(5, 150)]);
+    assert_eq!(node.last().code.map(|code| code.number()), Some(4001));
     let more = Admin::FundsIn {
         id: TransferId(78),
         account: AccountId(2),
         currency: usd(),
         amount: Amount::whole(1_000).unwrap(),
     };
-    cluster.operate(AccountId(1), more);
-    say(&mut cluster, &[funds_out(5, 150)]);
+    node.operate(AccountId(1), more);
+    say(&mut node, &[funds_out(5, 150)]);
     assert_eq!(world.count(FUNDS), 0);
     // Whoever asks anew is heard.
-    say(&mut cluster, &[funds_out(6, 150), limit(7, 50)]);
+    say(&mut node, &[funds_out(6, 150), limit(7, 50)]);
     assert_eq!((world.count(FUNDS), world.count(CAP)), (1, 50));
-    let answers =
-        |trace: u128| cluster.notifications.iter().filter(|told| told.trace == TraceId(trace)).count();
+    let answers = |trace: u128| node.notifications.iter().filter(|told| told.trace == TraceId(trace)).count();
     assert_eq!((1..=7).map(answers).collect::<Vec<_>>(), [1; 7], "each is answered once");
-    assert_eq!(cluster.dead_letters.len(), 0);
+    assert_eq!(node.dead_letters.len(), 0);
     world.verify();
 }
 
 /// An operator who has mended what was in the way sends it once more from the dead letters, byte by byte.
 #[test]
 fn a_message_that_was_buried_is_not_taken_for_decided() {
-    let Some((world, mut cluster)) = cluster(1) else { return };
-    cluster.participant("payer", 100, 100);
+    let Some((world, mut node)) = node(1) else { return };
+    node.participant("payer", 100, 100);
     let rule = "ALTER TABLE participant_limit ADD CONSTRAINT rule CHECK (value <> 50)";
     world.run(rule);
     for buried in 1..=2 {
-        cluster.positions[0].say(&limit(1, 50));
-        cluster.drain();
-        assert_eq!((cluster.dead_letters.len(), world.count(CAP)), (buried, 100));
+        node.positions[0].say(&limit(1, 50));
+        node.drain();
+        assert_eq!((node.dead_letters.len(), world.count(CAP)), (buried, 100));
     }
     world.run("ALTER TABLE participant_limit DROP CONSTRAINT rule");
-    cluster.positions[0].say(&limit(1, 50));
-    cluster.drain();
-    assert_eq!((cluster.dead_letters.len(), world.count(CAP)), (2, 50));
+    node.positions[0].say(&limit(1, 50));
+    node.drain();
+    assert_eq!((node.dead_letters.len(), world.count(CAP)), (2, 50));
     world.verify();
 }
 
 /// The same for one that does not belong there: it is buried as often as it comes.
 #[test]
 fn a_foreign_message_is_buried_each_time() {
-    let Some((world, mut cluster)) = cluster(1) else { return };
+    let Some((world, mut node)) = node(1) else { return };
     let create = Admin::CreateParticipant { name: Name::new("late").unwrap(), currency: usd() };
     let foreign =
         PositionMessage { trace: TraceId(1), account: AccountId(1), work: PositionWork::Admin(create) };
     for (offset, buried) in [(0, 1), (1, 2)] {
         let message =
             Incoming { offset, key: b"1".to_vec(), body: b"its bytes".to_vec(), message: Ok(foreign) };
-        let step = cluster.store.positions(&cluster.positions[0].claim, &Batch::new(offset, &[message]));
+        let step = node.store.positions(&node.positions[0].claim, &Batch::new(offset, &[message]));
         assert_eq!(done(step.unwrap()).dead_letters, 1);
         assert_eq!(world.count("SELECT count(*) FROM dead_letter"), buried);
     }
@@ -118,22 +117,22 @@ fn a_foreign_message_is_buried_each_time() {
 /// What was decided long ago is forgotten bit by bit; a message without a trace is nobody's repeat.
 #[test]
 fn old_ones_are_forgotten() {
-    let Some((world, mut cluster)) = cluster(1) else { return };
-    cluster.participant("payer", 100, 100);
+    let Some((world, mut node)) = node(1) else { return };
+    node.participant("payer", 100, 100);
     let now = 1_900_000_000_000;
     world.set_clock(now);
     let remembered = "SELECT count(*) FROM operator_message";
     world.run("DELETE FROM operator_message");
-    let say = |cluster: &mut Cluster, message: PositionMessage| {
-        cluster.positions[0].say(&message);
-        cluster.drain();
+    let say = |node: &mut Node, message: PositionMessage| {
+        node.positions[0].say(&message);
+        node.drain();
     };
-    say(&mut cluster, limit(1, 50));
-    say(&mut cluster, limit(0, 51));
+    say(&mut node, limit(1, 50));
+    say(&mut node, limit(0, 51));
     assert_eq!((world.count(remembered), world.count(CAP)), (1, 51));
     world.set_clock(now + OPERATOR_MESSAGES_KEPT + 1);
-    say(&mut cluster, limit(2, 60));
+    say(&mut node, limit(2, 60));
     assert_eq!((world.count(remembered), world.count(CAP)), (1, 60), "the new one alone");
-    say(&mut cluster, limit(0, 51));
+    say(&mut node, limit(0, 51));
     assert_eq!(world.count(CAP), 51);
 }

@@ -17,14 +17,14 @@ fn dead_letters(world: &World) -> Vec<(i64, String)> {
 
 #[test]
 fn what_the_database_refuses_is_found_by_halving() {
-    let Some((world, mut cluster)) = payer_and_payee(1_000, 1_000) else { return };
+    let Some((world, mut node)) = payer_and_payee(1_000, 1_000) else { return };
     let commands: Vec<Command> = (1..=9).map(|id| prepare(id, 1, 2, 1, FAR)).collect();
     let mut messages = all(0, &commands);
     // A rule of the database that no message can know of.
     world.run("ALTER TABLE transfer ADD CHECK (transfer_id::text NOT LIKE '%5')");
     messages[7] = Incoming::read(7, b"k\0".to_vec(), b"\xff\0".to_vec());
-    cluster.transfers.log = messages.clone();
-    let step = cluster.drain_transfers().unwrap();
+    node.transfers.log = messages.clone();
+    let step = node.drain_transfers().unwrap();
     assert_eq!((step.messages, step.dead_letters), (9, 2));
     assert!(step.transactions > 1);
     assert_eq!(world.count("SELECT count(*) FROM transfer"), 7);
@@ -32,46 +32,46 @@ fn what_the_database_refuses_is_found_by_halving() {
     assert_eq!(letters[0].0, 4);
     assert!(letters[0].1.starts_with("PostgreSQL refuses it"), "{}", letters[0].1);
     assert!(letters[1].0 == 7 && letters[1].1.starts_with("not a message of this topic"), "{letters:?}");
-    cluster.relay();
+    node.relay();
     // The topic is told the same as the table.
-    let told: Vec<_> = cluster.dead_letters.iter().map(|told| (told.offset, told.reason.clone())).collect();
+    let told: Vec<_> = node.dead_letters.iter().map(|told| (told.offset, told.reason.clone())).collect();
     let stored: Vec<_> = letters.iter().map(|(at, why)| (u64::try_from(*at).unwrap(), why.clone())).collect();
     assert_eq!(told, stored);
-    let DeadLetter { trace, topic, partition, key, value, .. } = &cluster.dead_letters[0];
+    let DeadLetter { trace, topic, partition, key, value, .. } = &node.dead_letters[0];
     assert_eq!((*trace, topic.as_str(), *partition), (lying_at(4), "transfers", 0));
     assert_eq!((key, value), (&messages[4].key, &messages[4].body));
     assert_eq!(
-        (&cluster.dead_letters[1].key[..], &cluster.dead_letters[1].value[..]),
+        (&node.dead_letters[1].key[..], &node.dead_letters[1].value[..]),
         (&b"k\0"[..], &b"\xff\0"[..])
     );
-    cluster.drain_positions();
+    node.drain_positions();
     assert_eq!(world.value(AccountId(1)), 7);
     world.verify();
 }
 
 #[test]
 fn a_foreign_command_is_a_dead_letter() {
-    let Some((_world, mut cluster)) = cluster(1) else { return };
+    let Some((_world, mut node)) = node(1) else { return };
     let create = Admin::CreateParticipant { name: Name::new("late").unwrap(), currency: usd() };
     let foreign =
         PositionMessage { trace: lying_at(0), account: AccountId(1), work: PositionWork::Admin(create) };
     let messages =
         [Incoming { offset: 0, key: b"1".to_vec(), body: b"its bytes".to_vec(), message: Ok(foreign) }];
-    let step = done(cluster.store.positions(&cluster.positions[0].claim, &Batch::new(0, &messages)).unwrap());
+    let step = done(node.store.positions(&node.positions[0].claim, &Batch::new(0, &messages)).unwrap());
     assert_eq!(step.dead_letters, 1);
 }
 
 #[test]
 fn unknown_and_misplaced_position_messages_stop_nothing_else() {
-    let Some((world, mut cluster)) = payer_and_payee(1_000, 1_000) else { return };
+    let Some((world, mut node)) = payer_and_payee(1_000, 1_000) else { return };
     let commands: Vec<Command> = (1..=3).map(|id| prepare(id, 1, 2, 1, FAR)).collect();
-    cluster.first_hop(&commands);
+    node.first_hop(&commands);
     let message = |id, account, action| {
         let (transfer, amount) = (TransferId(id), Amount::ZERO);
         let work = PositionWork::Step(Step { action, transfer, amount, error: None, origin: None });
         (AccountId(account), work)
     };
-    let from = cluster.positions[0].at;
+    let from = node.positions[0].at;
     let works = [
         message(1, 99, Action::Prepare),
         message(1, 1, Action::Prepare),
@@ -90,8 +90,7 @@ fn unknown_and_misplaced_position_messages_stop_nothing_else() {
             incoming(offset, &PositionMessage { trace: lying_at(offset), account, work })
         })
         .collect();
-    let step =
-        done(cluster.store.positions(&cluster.positions[0].claim, &Batch::new(from, &messages)).unwrap());
+    let step = done(node.store.positions(&node.positions[0].claim, &Batch::new(from, &messages)).unwrap());
     assert_eq!(step.transactions, 1);
     let reasons: Vec<(i64, String)> = dead_letters(&world)
         .into_iter()
@@ -114,8 +113,8 @@ fn unknown_and_misplaced_position_messages_stop_nothing_else() {
     assert_eq!(world.state(TransferId(2)), "RECEIVED_PREPARE");
     assert_eq!(world.state(TransferId(3)), "RESERVED");
     // The commit that came too early is told to the payee: 2001 and no state row.
-    cluster.relay();
-    assert_eq!(cluster.answered(lying_at(from + 7)).code.unwrap().number(), 2001);
+    node.relay();
+    assert_eq!(node.answered(lying_at(from + 7)).code.unwrap().number(), 2001);
     assert_eq!(world.value(AccountId(1)), 2);
     world.verify();
 }
@@ -123,18 +122,18 @@ fn unknown_and_misplaced_position_messages_stop_nothing_else() {
 /// What a newer program wrote is not ours to bury: nothing of the batch happens, and it is there for who knows it.
 #[test]
 fn a_newer_message_is_not_buried() {
-    let Some((world, mut cluster)) = payer_and_payee(1_000, 1_000) else { return };
+    let Some((world, mut node)) = payer_and_payee(1_000, 1_000) else { return };
     let mut messages = all(0, &[prepare(1, 1, 2, 1, FAR), prepare(2, 1, 2, 1, FAR)]);
     let newer = br#"{"v":2,"trace":"00000000000000000000000000000007","kind":"prepare","who":"knows"}"#;
     messages[1] = Incoming::read(1, b"k".to_vec(), newer.to_vec());
     assert_eq!((messages[0].newer(), messages[1].newer()), (None, Some(2)));
-    let before = world.picture();
-    let refused = cluster.store.transfers(&cluster.transfers.claim, &Batch::new(0, &messages));
+    let before = world.snapshot();
+    let refused = node.store.transfers(&node.transfers.claim, &Batch::new(0, &messages));
     assert!(matches!(refused, Err(Error::Newer { offset: 1, version: 2 })), "{refused:?}");
-    assert_eq!(world.picture(), before);
+    assert_eq!(world.snapshot(), before);
     // What lies before it can be decided, and an older version is poison as ever.
-    done(cluster.store.transfers(&cluster.transfers.claim, &Batch::new(0, &messages[..1])).unwrap());
+    done(node.store.transfers(&node.transfers.claim, &Batch::new(0, &messages[..1])).unwrap());
     let older = [Incoming::read(1, b"k".to_vec(), br#"{"v":0}"#.to_vec())];
-    let step = done(cluster.store.transfers(&cluster.transfers.claim, &Batch::new(1, &older)).unwrap());
+    let step = done(node.store.transfers(&node.transfers.claim, &Batch::new(1, &older)).unwrap());
     assert_eq!(step.dead_letters, 1);
 }

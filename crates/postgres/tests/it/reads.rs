@@ -27,11 +27,11 @@ fn endpoint(participant: ParticipantId, kind: &str, value: &str) -> SetEndpoint 
 
 /// Transfers 1 to 24 between three participants, in every state that lasts; those that are open run out in FAR and the
 /// three milliseconds after, several together.
-fn lively(world: &World) -> (Cluster, [ParticipantId; 3]) {
-    let mut cluster = Cluster::new(world, 2);
-    let (one, _) = cluster.participant("one", 1_000, 1_000);
-    let (two, _) = cluster.participant("two", 1_000, 32);
-    let (three, _) = cluster.participant("Three", 0, 10);
+fn lively(world: &World) -> (Node, [ParticipantId; 3]) {
+    let mut node = Node::new(world, 2);
+    let (one, _) = node.participant("one", 1_000, 1_000);
+    let (two, _) = node.participant("two", 1_000, 32);
+    let (three, _) = node.participant("Three", 0, 10);
     let parties = [one, two, three];
     let asked: Vec<_> = (0..24_u32)
         .map(|at| {
@@ -41,7 +41,7 @@ fn lively(world: &World) -> (Cluster, [ParticipantId; 3]) {
             prepare(u128::from(at) + 1, payer.0, payee.0, 5, expiration)
         })
         .collect();
-    cluster.ask(&asked);
+    node.ask(&asked);
     let ends: Vec<_> = (1..=24_u32)
         .filter_map(|id| match id % 4 {
             1 => Some(fulfil(u128::from(id), parties[2].0)),
@@ -49,17 +49,17 @@ fn lively(world: &World) -> (Cluster, [ParticipantId; 3]) {
             _ => None,
         })
         .collect();
-    cluster.ask(&ends);
-    (cluster, parties)
+    node.ask(&ends);
+    (node, parties)
 }
 
 #[test]
 fn the_registry_is_what_the_rows_say() {
-    let Some((_world, mut cluster)) = cluster(1) else { return };
-    let (payer, account) = cluster.participant("Payer", 1_000, 10);
-    let (payee, _) = cluster.participant("payee", 0, 20);
+    let Some((_world, mut node)) = node(1) else { return };
+    let (payer, account) = node.participant("Payer", 1_000, 10);
+    let (payee, _) = node.participant("payee", 0, 20);
     let eur = Admin::CreateParticipant { name: name("payer"), currency: "EUR".parse().unwrap() };
-    assert_eq!(cluster.store.participant(&eur).unwrap().code, None);
+    assert_eq!(node.store.participant(&eur).unwrap().code, None);
     let inactive = Admin::SetParticipantActive { participant: payee, active: false };
     for (whose, kind, value) in [
         (payer, "B", "http://b"),
@@ -67,12 +67,12 @@ fn the_registry_is_what_the_rows_say() {
         (HUB, "ALARM", "http://hub"),
         (payer, "B", "new"),
     ] {
-        cluster.store.endpoint(&endpoint(whose, kind, value)).unwrap();
+        node.store.endpoint(&endpoint(whose, kind, value)).unwrap();
     }
-    cluster.ask(&[prepare(1, payer.0, payee.0, 7, FAR)]);
-    cluster.store.participant(&inactive).unwrap();
+    node.ask(&[prepare(1, payer.0, payee.0, 7, FAR)]);
+    node.store.participant(&inactive).unwrap();
 
-    let all = cluster.store.registry(Whose::Everybody).unwrap();
+    let all = node.store.registry(Whose::Everybody).unwrap();
     let shown: Vec<_> =
         all.participants().iter().map(|row| (row.id, row.name.as_str().to_owned(), row.active)).collect();
     assert_eq!(shown, [(payer, "Payer".into(), true), (payee, "payee".into(), false)]);
@@ -95,31 +95,31 @@ fn the_registry_is_what_the_rows_say() {
     assert_eq!((all.endpoint(payee, "A"), all.endpoints(payee)), (None, vec![]));
 
     for whose in [Whose::Named(name("pAYER")), Whose::Numbered(payer)] {
-        let one = cluster.store.registry(whose).unwrap();
+        let one = node.store.registry(whose).unwrap();
         assert_eq!(one.participants(), [row], "{whose:?}");
         let own: Vec<_> = all.accounts().into_iter().filter(|row| row.participant == payer).collect();
         assert_eq!(one.accounts(), own, "{whose:?}");
         assert_eq!(one.endpoints(payer), all.endpoints(payer), "{whose:?}");
     }
     for whose in [Whose::Named(name("nobody")), Whose::Numbered(ParticipantId(u32::MAX))] {
-        let none = cluster.store.registry(whose).unwrap();
+        let none = node.store.registry(whose).unwrap();
         assert!(none.participants().is_empty() && none.accounts().is_empty(), "{whose:?}");
     }
-    let hub = cluster.store.registry(Whose::Numbered(HUB)).unwrap();
+    let hub = node.store.registry(Whose::Numbered(HUB)).unwrap();
     assert_eq!(hub.endpoint(HUB, "ALARM"), Some("http://hub"));
 }
 
 #[test]
 fn a_transfer_is_shown_with_its_past() {
     let Some(world) = World::new() else { return };
-    let (mut cluster, _) = lively(&world);
+    let (mut node, _) = lively(&world);
     world.set_clock(FAR + 2);
-    cluster.expire();
+    node.expire();
     let mut states = BTreeSet::new();
     for id in 1..=24 {
-        let story = cluster.store.transfer_shown(TransferId(id)).unwrap().unwrap();
+        let story = node.store.transfer_shown(TransferId(id)).unwrap().unwrap();
         let row = &story.transfer.row;
-        assert_eq!(cluster.store.transfer_now(TransferId(id)).unwrap().as_ref(), Some(row));
+        assert_eq!(node.store.transfer_now(TransferId(id)).unwrap().as_ref(), Some(row));
         states.insert(row.state);
         assert_eq!(story.history.last().unwrap().0, row.state, "{id}");
         let names: Vec<_> = story.history.iter().map(|(state, _)| *state).collect();
@@ -155,16 +155,16 @@ fn a_transfer_is_shown_with_its_past() {
     let ends =
         [S::Invalid, S::Reserved, S::Committed, S::AbortedError, S::AbortedRejected, S::ExpiredReserved];
     assert_eq!(states, BTreeSet::from(ends), "the test sees every kind of end");
-    assert_eq!(cluster.store.transfer_shown(TransferId(99)).unwrap(), None);
-    assert_eq!(cluster.store.transfer_now(TransferId(99)).unwrap(), None);
+    assert_eq!(node.store.transfer_shown(TransferId(99)).unwrap(), None);
+    assert_eq!(node.store.transfer_now(TransferId(99)).unwrap(), None);
 }
 
 #[test]
 fn an_invalid_transfer_may_name_nobody() {
-    let Some((_world, mut cluster)) = cluster(1) else { return };
-    let (payer, _) = cluster.participant("payer", 1_000, 10);
-    cluster.ask(&[prepare(1, payer.0, u32::MAX, 5, FAR)]);
-    let story = cluster.store.transfer_shown(TransferId(1)).unwrap().unwrap();
+    let Some((_world, mut node)) = node(1) else { return };
+    let (payer, _) = node.participant("payer", 1_000, 10);
+    node.ask(&[prepare(1, payer.0, u32::MAX, 5, FAR)]);
+    let story = node.store.transfer_shown(TransferId(1)).unwrap().unwrap();
     assert_eq!(story.transfer.row.state, TransferState::Invalid);
     assert_eq!((story.transfer.payer, story.transfer.payee), (Some(name("payer")), None));
     assert_eq!((story.history.len(), story.changes.len()), (1, 0));
@@ -187,9 +187,9 @@ fn walk(store: &mut Store, filter: TransferFilter, limit: usize, look_at: usize)
 #[test]
 fn pages_show_every_transfer_once_whatever_their_size() {
     let Some(world) = World::new() else { return };
-    let (mut cluster, parties) = lively(&world);
+    let (mut node, parties) = lively(&world);
     let mut all: Vec<NamedTransfer> =
-        (1..=24).map(|id| cluster.store.transfer_shown(TransferId(id)).unwrap().unwrap().transfer).collect();
+        (1..=24).map(|id| node.store.transfer_shown(TransferId(id)).unwrap().unwrap().transfer).collect();
     all.sort_by_key(|shown| shown.row.no);
     let states = TransferState::ALL.map(Some).into_iter().chain([None]);
     let people = parties.map(Some).into_iter().chain([None, Some(ParticipantId(99))]);
@@ -197,22 +197,22 @@ fn pages_show_every_transfer_once_whatever_their_size() {
         let filter = TransferFilter { state, participant };
         let wanted: Vec<_> = all.iter().filter(|shown| filter.lets_through(&shown.row)).cloned().collect();
         for (limit, look_at) in [(1, 1), (1, 7), (3, 2), (5, 24), (24, 24), (100, 10_000)] {
-            let shown = walk(&mut cluster.store, filter, limit, look_at);
+            let shown = walk(&mut node.store, filter, limit, look_at);
             assert_eq!(shown, wanted, "{filter:?}, pages of {limit}, {look_at} looked at");
         }
     }
-    let (first, next) = cluster.store.transfers_page(TransferFilter::default(), None, 10).unwrap();
+    let (first, next) = node.store.transfers_page(TransferFilter::default(), None, 10).unwrap();
     assert_eq!((first, next), (all[..10].to_vec(), Some(all[9].row.no)));
-    let (rest, next) = cluster.store.transfers_page(TransferFilter::default(), next, 1_000).unwrap();
+    let (rest, next) = node.store.transfers_page(TransferFilter::default(), next, 1_000).unwrap();
     assert_eq!((rest, next), (all[10..].to_vec(), None));
 }
 
 #[test]
 fn holds_come_in_the_order_in_which_they_run_out() {
     let Some(world) = World::new() else { return };
-    let (mut cluster, _) = lively(&world);
+    let (mut node, _) = lively(&world);
     let filter = TransferFilter { state: Some(TransferState::Reserved), participant: None };
-    let mut open = walk(&mut cluster.store, filter, 1_000, 1_000);
+    let mut open = walk(&mut node.store, filter, 1_000, 1_000);
     open.sort_by_key(|shown| (shown.row.expiration, shown.row.no));
     let ties = open.windows(2).filter(|pair| pair[0].row.expiration == pair[1].row.expiration).count();
     assert!(open.len() > 4 && ties > 1, "the test needs holds that run out together");
@@ -221,7 +221,7 @@ fn holds_come_in_the_order_in_which_they_run_out() {
         for limit in [1, 2, 3, 1_000] {
             let (mut shown, mut after): (Vec<NamedTransfer>, _) = (Vec::new(), None);
             loop {
-                let page = cluster.store.holds_page(before, after, limit).unwrap();
+                let page = node.store.holds_page(before, after, limit).unwrap();
                 assert!(page.len() <= limit);
                 let Some(last) = page.last() else { break };
                 after = Some((last.row.expiration, last.row.no));
@@ -238,13 +238,13 @@ fn stats_count_what_there_is() {
     let mut empty = world.store();
     let nothing = empty.stats().unwrap();
     assert_eq!((nothing.transfers, nothing.open_holds, nothing.next_expiration), (0, 0, None));
-    let (mut cluster, _) = lively(&world);
-    let stats = cluster.store.stats().unwrap();
+    let (mut node, _) = lively(&world);
+    let stats = node.store.stats().unwrap();
     let count = |sql: &str| u64::try_from(world.count(sql)).unwrap();
     assert_eq!(stats.transfers, 24);
     assert_eq!(stats.open_holds, count("SELECT count(*) FROM transfer_timeout"));
     assert_eq!((stats.participants, stats.accounts, stats.dead_letters), (3, 6, 0));
-    let first = cluster.store.holds_page(Millis::MAX, None, 1).unwrap();
+    let first = node.store.holds_page(Millis::MAX, None, 1).unwrap();
     assert_eq!(stats.next_expiration, Some(first[0].row.expiration));
     for (state, reached) in stats.reached.unwrap() {
         let sql = format!(
@@ -255,7 +255,7 @@ fn stats_count_what_there_is() {
     }
     // A history that is too large to be counted: the server's estimate, and nothing about states.
     world.run("ANALYZE transfer");
-    let estimated = cluster.store.stats_within(0).unwrap();
+    let estimated = node.store.stats_within(0).unwrap();
     assert_eq!((estimated.transfers, estimated.reached), (24, None));
     assert_eq!(estimated.open_holds, stats.open_holds);
 }
@@ -263,19 +263,19 @@ fn stats_count_what_there_is() {
 #[test]
 fn nobody_who_asks_waits_for_a_handler() {
     let Some(world) = World::new() else { return };
-    let (mut cluster, _) = lively(&world);
+    let (mut node, _) = lively(&world);
     let mut other = world.sql();
     let mut tx = other.transaction().unwrap();
     for table in ["segment", "transfer", "transfer_timeout", "participant_position"] {
         tx.execute(&format!("SELECT 1 FROM {table} FOR UPDATE"), &[]).unwrap();
     }
-    cluster.store.registry(Whose::Everybody).unwrap();
-    cluster.store.transfer_shown(TransferId(1)).unwrap().unwrap();
-    cluster.store.transfers_page(TransferFilter::default(), None, 10).unwrap();
-    cluster.store.holds_page(Millis::MAX, None, 10).unwrap();
-    cluster.store.stats().unwrap();
+    node.store.registry(Whose::Everybody).unwrap();
+    node.store.transfer_shown(TransferId(1)).unwrap().unwrap();
+    node.store.transfers_page(TransferFilter::default(), None, 10).unwrap();
+    node.store.holds_page(Millis::MAX, None, 10).unwrap();
+    node.store.stats().unwrap();
     // And it leaves nothing open that would hold up anybody else.
-    let own = cluster.store.backend().unwrap();
+    let own = node.store.backend().unwrap();
     let idle: String =
         tx.query_one("SELECT state FROM pg_stat_activity WHERE pid = $1", &[&own]).unwrap().get(0);
     assert_eq!(idle, "idle");

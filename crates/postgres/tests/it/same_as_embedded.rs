@@ -1,4 +1,4 @@
-//! The cluster's hops, one after the other, lead where the embedded profile's one frame leads: same answers, same states,
+//! The hops of a node, one after the other, lead where the embedded profile's one frame leads: same answers, same states,
 //! same positions. Also if every message comes twice.
 
 use holdfast_domain::callbacks::{CallbackMessage, NO_TRANSFER, alarms, callbacks};
@@ -123,7 +123,7 @@ fn event() -> impl Strategy<Value = Event> {
 /// Both worlds side by side.
 struct Twins {
     world: World,
-    cluster: Cluster,
+    node: Node,
     embedded: MemoryStore,
     now: Millis,
     prepares: std::collections::BTreeMap<TransferId, Command>,
@@ -148,12 +148,12 @@ fn answer(state: Option<TransferState>, code: Option<Code>, reason: Option<u8>, 
 impl Twins {
     fn new(duplicate: bool) -> Option<Twins> {
         let world = World::new()?;
-        let mut cluster = Cluster::new(&world, 2);
-        let post = PostOffice::new(&mut cluster.store);
+        let mut node = Node::new(&world, 2);
+        let post = PostOffice::new(&mut node.store);
         world.set_clock(START);
         let mut twins = Twins {
             world,
-            cluster,
+            node,
             embedded: MemoryStore::new(1),
             now: START,
             prepares: Default::default(),
@@ -162,9 +162,9 @@ impl Twins {
             post,
         };
         for (number, name) in (1_u32..).zip(["first", "second", "third"]) {
-            let (participant, account) = twins.cluster.participant(name, 100, 60);
+            let (participant, account) = twins.node.participant(name, 100, 60);
             assert_eq!(participant, ParticipantId(number));
-            register(&mut twins.cluster.store, participant);
+            register(&mut twins.node.store, participant);
             let create = Admin::CreateParticipant { name: Name::new(name).unwrap(), currency: usd() };
             twins.embedded(&[Command::Admin(create)]);
             for admin in first_steps(participant, account, 100, 60) {
@@ -172,7 +172,7 @@ impl Twins {
             }
         }
         twins.compare_callbacks();
-        twins.cluster.duplicate = duplicate;
+        twins.node.duplicate = duplicate;
         Some(twins)
     }
 
@@ -206,7 +206,7 @@ impl Twins {
 
     fn frame(&mut self, asks: &[Ask]) {
         let mut seen = std::collections::BTreeSet::new();
-        // In one frame a second command sees the end of the first; in the cluster, the middle. So one each.
+        // In one frame a second command sees the end of the first; in the database profile, the middle. So one each.
         let commands: Vec<Command> = asks
             .iter()
             .map(|ask| self.command(ask))
@@ -216,19 +216,19 @@ impl Twins {
             let id = command.transfer().unwrap();
             self.prepares.entry(id).or_insert_with(|| command.clone());
         }
-        let first = self.cluster.transfers.log.len();
+        let first = self.node.transfers.log.len();
         let outcomes = self.embedded(&commands);
-        self.cluster.ask(&commands);
+        self.node.ask(&commands);
         for (at, (command, outcome)) in commands.iter().zip(outcomes).enumerate() {
             let trace = asked(first + at);
             let expected =
                 answer(outcome.state, outcome.code, outcome.reason.map(|reason| reason as u8), outcome.value);
-            let told = self.cluster.notifications.iter().filter(|told| told.trace == trace);
+            let told = self.node.notifications.iter().filter(|told| told.trace == trace);
             let answers: Vec<Answer> = told
                 .filter_map(|told| told.notice.outcome())
                 .map(|n| answer(n.state, n.code, n.reason.map(|reason| reason as u8), n.value))
                 .collect();
-            assert!(answers.contains(&expected), "{command:?}\nembedded {expected:?}\ncluster {answers:?}");
+            assert!(answers.contains(&expected), "{command:?}\nembedded {expected:?}\nnode {answers:?}");
             // A repeat that meets the first one half-way is told so, and a repeated refusal shows the position of its own
             // time. No repeat is an error of its own.
             let fits = |answer: &Answer| {
@@ -236,9 +236,9 @@ impl Twins {
                     && (answer.1.is_none() || answer.1 == expected.1);
                 half_way || (answer.0, answer.1, answer.2) == (expected.0, expected.1, expected.2)
             };
-            assert!(answers.iter().all(fits), "{command:?}: embedded {expected:?}, cluster {answers:?}");
+            assert!(answers.iter().all(fits), "{command:?}: embedded {expected:?}, node {answers:?}");
             assert!(
-                self.cluster.duplicate || answers.iter().all(|answer| *answer == expected),
+                self.node.duplicate || answers.iter().all(|answer| *answer == expected),
                 "{command:?}: {answers:?}"
             );
         }
@@ -247,11 +247,11 @@ impl Twins {
     fn operate(&mut self, of: u32, admin: Admin) {
         let expected = self.embedded(&[Command::Admin(admin)]).remove(0);
         if matches!(admin, Admin::SetParticipantActive { .. }) {
-            assert_eq!(self.cluster.store.participant(&admin).unwrap(), expected);
+            assert_eq!(self.node.store.participant(&admin).unwrap(), expected);
             return;
         }
-        self.cluster.operate(AccountId(2 * of - 1), admin);
-        let told = self.cluster.notifications.first().and_then(|told| told.notice.outcome());
+        self.node.operate(AccountId(2 * of - 1), admin);
+        let told = self.node.notifications.first().and_then(|told| told.notice.outcome());
         let told = told.expect("the operator is answered");
         assert_eq!(
             (told.code, told.subject, told.value),
@@ -264,20 +264,20 @@ impl Twins {
         self.now += later;
         self.world.set_clock(self.now);
         let outcome = self.embedded(&[Command::Expire(Expire { holds_max: 10_000 })]).remove(0);
-        assert_eq!(self.cluster.expire() as u64, outcome.subject.ended());
+        assert_eq!(self.node.expire() as u64, outcome.subject.ended());
     }
 
-    /// The cluster's notifications become the callbacks of the embedded profile. Those of messages that come twice do too,
+    /// The node's notifications become the callbacks of the embedded profile. Those of messages that come twice do too,
     /// and more often.
     fn compare_callbacks(&mut self) {
-        let told = std::mem::take(&mut self.cluster.notifications);
-        let of_cluster = told.iter().flat_map(|told| {
+        let told = std::mem::take(&mut self.node.notifications);
+        let of_node = told.iter().flat_map(|told| {
             let to = told.to.unwrap_or(HUB);
             let transfer = if told.key().contains('-') { told.key().parse().unwrap() } else { NO_TRANSFER };
             told.callbacks().into_iter().map(move |message| (to, transfer, message))
         });
-        // Only the embedded profile asks whether somebody is a participant; a cluster's node does when it calls.
-        let mut of_cluster: Vec<String> = of_cluster
+        // Only the embedded profile asks whether somebody is a participant; a node of the database profile does when it calls.
+        let mut of_node: Vec<String> = of_node
             .filter(|(to, ..)| self.embedded.participant(*to).is_some())
             .map(|call| format!("{call:?}"))
             .collect();
@@ -285,27 +285,27 @@ impl Twins {
         let mut expected: Vec<String> =
             std::mem::take(&mut self.calls).iter().map(|call| format!("{call:?}")).collect();
         // What lies in the table is the same; a repeat makes no second row.
-        self.post.receive(&mut self.cluster.store, &told);
-        let delivered = self.post.deliver_all(&mut self.cluster.store);
+        self.post.receive(&mut self.node.store, &told);
+        let delivered = self.post.deliver_all(&mut self.node.store);
         let mut delivered: Vec<String> =
             delivered.iter().map(|due| format!("{:?}", (due.to, due.transfer, due.message))).collect();
         delivered.sort();
-        of_cluster.sort();
+        of_node.sort();
         expected.sort();
-        if self.cluster.duplicate {
+        if self.node.duplicate {
             let missing = expected.iter().find(|call| !delivered.contains(call));
             assert_eq!(missing, None, "it is not in the table");
-            assert!(delivered.iter().all(|call| of_cluster.contains(call)));
+            assert!(delivered.iter().all(|call| of_node.contains(call)));
         } else {
             assert_eq!(delivered, expected);
         }
-        if self.cluster.duplicate {
-            of_cluster.dedup();
+        if self.node.duplicate {
+            of_node.dedup();
             expected.dedup();
-            let missing: Vec<&String> = expected.iter().filter(|call| !of_cluster.contains(call)).collect();
-            assert!(missing.is_empty(), "{missing:?} are missing in {of_cluster:?}");
+            let missing: Vec<&String> = expected.iter().filter(|call| !of_node.contains(call)).collect();
+            assert!(missing.is_empty(), "{missing:?} are missing in {of_node:?}");
         } else {
-            assert_eq!(of_cluster, expected);
+            assert_eq!(of_node, expected);
         }
     }
 

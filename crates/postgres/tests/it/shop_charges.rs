@@ -23,7 +23,7 @@ const SECRET: Secret = Secret([9; 32]);
 /// The shop is paid, `rich` has 1,000 and `poor` 10.
 pub struct Market {
     pub world: World,
-    pub cluster: Cluster,
+    pub node: Node,
     pub shop: Shop,
     pub payee: (ParticipantId, AccountId),
     pub rich: AccountId,
@@ -40,10 +40,10 @@ fn transfers_to(payee: &str, currency: Currency) -> WantedCharging {
 
 impl Market {
     pub fn open(partitions: u32) -> Option<Market> {
-        let (world, mut cluster) = cluster(2)?;
-        let payee = cluster.participant("shop", 0, 0);
-        let (_, rich) = cluster.participant("rich", 1_000, 1_000);
-        let (_, poor) = cluster.participant("poor", 10, 10);
+        let (world, mut node) = node(2)?;
+        let payee = node.participant("shop", 0, 0);
+        let (_, rich) = node.participant("rich", 1_000, 1_000);
+        let (_, poor) = node.participant("poor", 10, 10);
         world.set_clock(NOW);
         let mut shop = Shop::new(&world, partitions);
         shop.store.agree_on_charging(&transfers(), SECRET, NODE).unwrap();
@@ -58,7 +58,7 @@ impl Market {
                 ("costs-nothing", "nobody", "free", 2),
             ],
         );
-        Some(Market { world, cluster, shop, payee, rich, poor })
+        Some(Market { world, node, shop, payee, rich, poor })
     }
 
     /// Where rich, poor and the shop stand.
@@ -225,12 +225,12 @@ fn what_has_ended_before_the_decision_fails_the_order() {
             match ended {
                 Ended::Expired => {
                     market.world.set_clock(over);
-                    assert_eq!(market.cluster.expire(), 1);
+                    assert_eq!(market.node.expire(), 1);
                 }
                 Ended::RanOut => market.world.set_clock(over),
                 Ended::Aborted => {
                     let transfer = market.transfer("o").unwrap();
-                    market.cluster.ask(&[abort(transfer.0, market.payee.0.0)]);
+                    market.node.ask(&[abort(transfer.0, market.payee.0.0)]);
                     assert_eq!(market.state_of("o"), "ABORTED_ERROR");
                 }
             }
@@ -242,7 +242,7 @@ fn what_has_ended_before_the_decision_fails_the_order() {
             assert_eq!(market.shop.state("o"), "cancelling", "{ended:?}");
             market.shop.drain();
             assert_eq!(market.shop.ends("o"), [failed(Why::Pay)], "{ended:?}");
-            market.cluster.expire();
+            market.node.expire();
             assert_eq!((market.positions(), market.shop.stock_of("i")), ((0, 0, 0), 10), "{ended:?}");
             assert_eq!(market.shop.alarms, []);
             market.is_at_rest();

@@ -149,12 +149,12 @@ fn a_zombie_of_each_role_writes_nothing() {
         let mut heir = world.store();
         let claim = heir.claim(&zombie.source).unwrap();
         assert_eq!(claim.epoch, zombie.epoch + 1);
-        let picture = world.picture();
+        let snapshot = world.snapshot();
         let mut store = world.store();
         assert!(!step(&mut store, &mut shop, role, shard).unwrap(), "{role:?}: fenced");
         assert!(!store.mark_sent(&zombie, 1).unwrap());
         assert!(store.unsent(&zombie, 10).unwrap().is_empty());
-        assert_eq!(world.picture(), picture, "{role:?}");
+        assert_eq!(world.snapshot(), snapshot, "{role:?}");
         shop.take_over_all();
         shop.drain();
         shop.expire();
@@ -167,11 +167,11 @@ fn a_zombie_of_each_role_writes_nothing() {
 fn a_batch_at_another_offset_writes_nothing() {
     let Some((world, mut shop)) = before(Role::Pay) else { return };
     shop.turn(0, Pay);
-    let picture = world.picture();
+    let snapshot = world.snapshot();
     let queue = &shop.pay[0];
     assert_eq!(shop.store.pay(&queue.claim, &Batch::new(0, &queue.log)).unwrap(), Step::Fenced);
     assert_eq!(shop.store.pay(&queue.claim, &Batch::new(7, &[])).unwrap(), Step::Fenced);
-    assert_eq!(world.picture(), picture);
+    assert_eq!(world.snapshot(), snapshot);
 }
 
 /// Every row of a step, the offset among them, was written by one and the same transaction.

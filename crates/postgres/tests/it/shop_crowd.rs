@@ -115,17 +115,17 @@ fn a_crowd_over_few_users_and_items() {
 /// and nobody waits in a circle.
 #[test]
 fn a_crowd_that_pays_one_participant() {
-    let Some((world, mut cluster)) = cluster(1) else { return };
-    let (payee, payee_account) = cluster.participant("shop", 1_000, 1_000);
+    let Some((world, mut node)) = node(1) else { return };
+    let (payee, payee_account) = node.participant("shop", 1_000, 1_000);
     let accounts: Vec<_> =
-        (0..USERS).map(|user| cluster.participant(&format!("payer{user}"), 200, 200)).collect();
-    cluster.store.agree_on_charging(&crate::shop_charges::transfers(), Secret([9; 32]), 1).unwrap();
+        (0..USERS).map(|user| node.participant(&format!("payer{user}"), 200, 200)).collect();
+    node.store.agree_on_charging(&crate::shop_charges::transfers(), Secret([9; 32]), 1).unwrap();
     // One of the payers also pays the shop by itself, and is paid back.
     let (other, mut number) = (accounts[0].0.0, 0_u128);
     let paid = crowd(&world, "payer", || {
         number += 2;
-        cluster.ask(&[prepare(number, other, payee.0, 1, FAR), prepare(number + 1, payee.0, other, 1, FAR)]);
-        cluster.ask(&[fulfil(number, payee.0), fulfil(number + 1, other)]);
+        node.ask(&[prepare(number, other, payee.0, 1, FAR), prepare(number + 1, payee.0, other, 1, FAR)]);
+        node.ask(&[fulfil(number, payee.0), fulfil(number + 1, other)]);
         true
     });
     let payers: i64 = accounts.iter().map(|(_, account)| world.value(*account)).sum();

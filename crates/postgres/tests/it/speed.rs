@@ -28,12 +28,12 @@ const PARTIES: u32 = 16;
 fn speed() {
     let Some(world) = World::new() else { return };
     let batches = std::env::var("HOLDFAST_SPEED_BATCHES").map_or(BATCHES, |text| text.parse().unwrap());
-    let mut cluster = Cluster::new(&world, 1);
+    let mut node = Node::new(&world, 1);
     let stages: Arc<Mutex<BTreeMap<String, Duration>>> = Arc::default();
     let phase_now = Arc::new(Mutex::new(""));
     let (stages_in, phase_in) = (Arc::clone(&stages), Arc::clone(&phase_now));
     let mut last = Instant::now();
-    cluster.store.watch(move |point| {
+    node.store.watch(move |point| {
         if point != Point::Begun {
             let name = format!("{} until {point:?}", phase_in.lock().unwrap());
             *stages_in.lock().unwrap().entry(name).or_default() += last.elapsed();
@@ -41,13 +41,13 @@ fn speed() {
         last = Instant::now();
     });
     for party in 1..=PARTIES {
-        cluster.participant(&format!("party{party}"), 1_000_000_000, 1_000_000_000);
+        node.participant(&format!("party{party}"), 1_000_000_000, 1_000_000_000);
     }
     // Ids as clients choose them: spread over the whole range.
     let spread = |id: usize| (id as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
     let payer = |id: usize| u32::try_from(id).unwrap() % PARTIES + 1;
     let payee = |id: usize| (u32::try_from(id).unwrap() + 1) % PARTIES + 1;
-    let backend = cluster.store.backend().unwrap();
+    let backend = node.store.backend().unwrap();
     let mut worked = [0; 4];
     let mut spent = [Duration::ZERO; 4];
     for phase in 0..2 {
@@ -59,23 +59,23 @@ fn speed() {
                     _ => fulfil(spread(id), payee(id)),
                 })
                 .collect();
-            cluster.transfers.log.extend(all(cluster.transfers.at, &commands));
+            node.transfers.log.extend(all(node.transfers.at, &commands));
             *phase_now.lock().unwrap() = ["1 prepare", "1 fulfil"][phase];
             let before = ticks(backend);
             let begun = Instant::now();
-            let step = cluster.drain_transfers().unwrap();
+            let step = node.drain_transfers().unwrap();
             spent[2 * phase] += begun.elapsed();
             worked[2 * phase] += ticks(backend) - before;
             assert_eq!(step.transactions, 1);
-            cluster.relay();
-            assert_eq!(cluster.positions[0].pending().len(), BATCH);
+            node.relay();
+            assert_eq!(node.positions[0].pending().len(), BATCH);
             *phase_now.lock().unwrap() = ["2 prepare", "2 commit"][phase];
             let before = ticks(backend);
             let begun = Instant::now();
-            cluster.drain_positions();
+            node.drain_positions();
             spent[2 * phase + 1] += begun.elapsed();
             worked[2 * phase + 1] += ticks(backend) - before;
-            cluster.relay();
+            node.relay();
         }
     }
     let count = i64::try_from(BATCH * batches).unwrap();

@@ -12,26 +12,26 @@ use crate::world::*;
 const NOW: Millis = 1_800_000_000_000;
 const AFTER: Duration = Duration::from_secs(60);
 
-/// A cluster at that time, and what its patrol has looked through until then.
-fn cluster() -> Option<(World, Cluster)> {
-    let (world, cluster) = payer_and_payee(1_000, 1_000)?;
+/// A node at that time, whose patrol has looked through until then.
+fn node() -> Option<(World, Node)> {
+    let (world, node) = payer_and_payee(1_000, 1_000)?;
     world.set_clock(NOW);
     world.run("UPDATE patrol SET looked_until = hub_clock()");
-    Some((world, cluster))
+    Some((world, node))
 }
 
 #[test]
 fn what_stands_half_way_for_long_is_told_until_it_moves() {
-    let Some((world, mut cluster)) = cluster() else { return };
-    cluster.ask(&[prepare(1, 1, 2, 1, FAR), prepare(2, 1, 2, 1, FAR), prepare(3, 1, 2, 1, NOW + 10)]);
-    cluster.ask(&[fulfil(2, 2)]);
+    let Some((world, mut node)) = node() else { return };
+    node.ask(&[prepare(1, 1, 2, 1, FAR), prepare(2, 1, 2, 1, FAR), prepare(3, 1, 2, 1, NOW + 10)]);
+    node.ask(&[fulfil(2, 2)]);
     world.set_clock(NOW + 20);
-    assert_eq!(cluster.expire_only(), 1);
-    cluster.first_hop(&[prepare(4, 1, 2, 1, FAR), fulfil(1, 2)]);
+    assert_eq!(node.expire_only(), 1);
+    node.first_hop(&[prepare(4, 1, 2, 1, FAR), fulfil(1, 2)]);
     world.set_clock(NOW + 60_020);
-    assert_eq!(cluster.store.stalled(AFTER).unwrap(), Stalled::default(), "not yet");
+    assert_eq!(node.store.stalled(AFTER).unwrap(), Stalled::default(), "not yet");
     world.set_clock(NOW + 60_021);
-    let stalled = cluster.store.stalled(AFTER).unwrap();
+    let stalled = node.store.stalled(AFTER).unwrap();
     assert_eq!(stalled.counts, [1, 1, 0, 1], "the payment that went through is not among them");
     let since = NOW + 20;
     let mut examples = stalled.examples.clone();
@@ -46,50 +46,50 @@ fn what_stands_half_way_for_long_is_told_until_it_moves() {
     );
     let mut other = world.store();
     assert_eq!(other.stalled(AFTER).unwrap(), stalled, "every node is told the same");
-    cluster.drain();
+    node.drain();
     assert_eq!(other.stalled(AFTER).unwrap(), Stalled::default(), "what has moved on is not told");
     world.set_clock(NOW + 200_000);
-    assert_eq!(cluster.store.stalled(AFTER).unwrap(), Stalled::default());
+    assert_eq!(node.store.stalled(AFTER).unwrap(), Stalled::default());
     assert_eq!(world.count("SELECT count(*) FROM stalled_transfer"), 0, "and is forgotten");
 }
 
-/// A cluster that was away for a day looks through all of it, and more than can be kept stops nothing.
+/// A node that was away for a day looks through all of it, and more than can be kept stops nothing.
 #[test]
 fn nothing_is_passed_over() {
-    let Some((world, mut cluster)) = cluster() else { return };
+    let Some((world, mut node)) = node() else { return };
     let many: Vec<_> = (1..=1_100).map(|id| prepare(id, 1, 2, 1, FAR)).collect();
-    cluster.first_hop(&many);
+    node.first_hop(&many);
     world.set_clock(NOW + 3_600_000);
     let later: Vec<_> = (2_001..=2_010).map(|id| prepare(id, 1, 2, 1, FAR)).collect();
-    cluster.first_hop(&later);
+    node.first_hop(&later);
     world.set_clock(NOW + 7_200_000);
-    assert_eq!(cluster.store.stalled(AFTER).unwrap().total(), 1_000, "bounded");
+    assert_eq!(node.store.stalled(AFTER).unwrap().total(), 1_000, "bounded");
     // All but the last ones move on.
     let late = "UPDATE transfer SET current_state = 3 WHERE current_state = 1 AND prepared_date < hub_clock() - interval '90 min'";
     world.run(late);
     for _ in 0..3 {
-        cluster.store.stalled(AFTER).unwrap();
+        node.store.stalled(AFTER).unwrap();
     }
-    assert_eq!(cluster.store.stalled(AFTER).unwrap().total(), 10, "those that came later are found too");
+    assert_eq!(node.store.stalled(AFTER).unwrap().total(), 10, "those that came later are found too");
 }
 
 /// More than can be kept stood still within one look. As places become free, all the others are told.
 #[test]
 fn what_there_was_no_place_for_is_told_later() {
-    let Some((world, mut cluster)) = cluster() else { return };
+    let Some((world, mut node)) = node() else { return };
     let over = 5;
     let many: Vec<_> = (1..=STALLED_MAX as u128 + over).map(|id| prepare(id, 1, 2, 1, FAR)).collect();
-    cluster.first_hop(&many);
+    node.first_hop(&many);
     world.set_clock(NOW + 600_000);
     let told = "SELECT transfer_no FROM stalled_transfer";
-    assert_eq!(cluster.store.stalled(AFTER).unwrap().total(), STALLED_MAX as u64);
-    assert_eq!(cluster.store.stalled(AFTER).unwrap().total(), STALLED_MAX as u64, "still");
+    assert_eq!(node.store.stalled(AFTER).unwrap().total(), STALLED_MAX as u64);
+    assert_eq!(node.store.stalled(AFTER).unwrap().total(), STALLED_MAX as u64, "still");
     // Those that are told move on.
     world
         .sql()
         .execute(&format!("UPDATE transfer SET current_state = 3 WHERE transfer_no IN ({told})"), &[])
         .unwrap();
-    let left = cluster.store.stalled(AFTER).unwrap();
+    let left = node.store.stalled(AFTER).unwrap();
     assert_eq!((u128::from(left.total()), left.examples.len()), (over, 5));
     let standing =
         format!("SELECT count(*) FROM transfer WHERE current_state = 1 AND transfer_no NOT IN ({told})");
@@ -99,10 +99,10 @@ fn what_there_was_no_place_for_is_told_later() {
 /// A database of the first release is brought up to date with what stood half-way in it.
 #[test]
 fn an_upgrade_knows_what_stood_still_before_it() {
-    let Some((world, mut cluster)) = cluster() else { return };
-    cluster.ask(&[prepare(1, 1, 2, 1, FAR)]);
-    cluster.first_hop(&[prepare(2, 1, 2, 1, FAR)]);
-    drop(cluster);
+    let Some((world, mut node)) = node() else { return };
+    node.ask(&[prepare(1, 1, 2, 1, FAR)]);
+    node.first_hop(&[prepare(2, 1, 2, 1, FAR)]);
+    drop(node);
     let back =
         "DROP TABLE IF EXISTS stalled_transfer, patrol, operator_message, token, token_lock, token_selection,
                     token_change, token_progress, users, items, orders, pay_transaction, stock_transaction,

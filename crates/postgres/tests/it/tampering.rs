@@ -9,10 +9,10 @@ use crate::world::*;
 
 #[test]
 fn every_change_by_hand_is_found() {
-    let Some((world, mut cluster)) = payer_and_payee(1_000, 1_000) else { return };
-    cluster.ask(&[prepare(1, 1, 2, 5, FAR), prepare(2, 1, 2, 6, FAR)]);
-    cluster.ask(&[fulfil(1, 2)]);
-    drop(cluster);
+    let Some((world, mut node)) = payer_and_payee(1_000, 1_000) else { return };
+    node.ask(&[prepare(1, 1, 2, 5, FAR), prepare(2, 1, 2, 6, FAR)]);
+    node.ask(&[fulfil(1, 2)]);
+    drop(node);
     let verified = world.store().verify().unwrap();
     assert_eq!(verified.findings, []);
     assert_eq!((verified.accounts, verified.position_changes, verified.state_changes), (4, 4, 6));

@@ -84,10 +84,10 @@ fn poison(kind: u8, message: &impl Message) -> (String, Vec<u8>) {
 }
 
 fn run(all: &[Sent]) {
-    let Some((world, mut cluster)) = cluster(1) else { return };
+    let Some((world, mut node)) = node(1) else { return };
     world.set_clock(START);
     for name in ["first", "second", "third"] {
-        cluster.participant(name, 100, 60);
+        node.participant(name, 100, 60);
     }
     let mut now = START;
     let mut traces = BTreeSet::new();
@@ -97,27 +97,27 @@ fn run(all: &[Sent]) {
         traces.insert(trace);
         match *sent {
             Sent::Transfer { kind, id, party } => {
-                cluster.transfers.say(&transfer_message(trace, &command(kind, id, party, now)));
+                node.transfers.say(&transfer_message(trace, &command(kind, id, party, now)));
             }
             Sent::Admin { kind, of, units } => {
                 let account = AccountId(2 * of - 1);
                 let message = PositionMessage::admin(trace, account, admin(kind, of, units));
-                cluster.positions[0].say(&message.unwrap());
+                node.positions[0].say(&message.unwrap());
             }
             Sent::Step { action, id, account } => {
-                cluster.positions[0].say(&step(trace, (action, id, account)));
+                node.positions[0].say(&step(trace, (action, id, account)));
             }
             Sent::Poison { kind, position: true } => {
-                letters.insert(("position", cluster.positions[0].log.len() as u64));
+                letters.insert(("position", node.positions[0].log.len() as u64));
                 let (key, value) = poison(kind, &step(trace, (Action::Prepare, 1, 1)));
-                cluster.positions[0].push(&key, &value);
+                node.positions[0].push(&key, &value);
                 traces.remove(&trace);
                 traces.extend((kind < 3).then_some(trace));
             }
             Sent::Poison { kind, position: false } => {
-                letters.insert(("transfers", cluster.transfers.log.len() as u64));
+                letters.insert(("transfers", node.transfers.log.len() as u64));
                 let (key, value) = poison(kind, &transfer_message(trace, &fulfil(1, 1)));
-                cluster.transfers.push(&key, &value);
+                node.transfers.push(&key, &value);
                 traces.remove(&trace);
                 traces.extend((kind < 3).then_some(trace));
             }
@@ -125,26 +125,26 @@ fn run(all: &[Sent]) {
                 traces.remove(&trace);
                 now += 101;
                 world.set_clock(now);
-                cluster.expire_only();
+                node.expire_only();
             }
             Sent::HandlersWork => {
                 traces.remove(&trace);
-                cluster.drain();
+                node.drain();
             }
         }
     }
-    cluster.drain();
-    let told = cluster.notifications.iter().map(|told| told.trace);
-    let told: BTreeSet<TraceId> = told.chain(cluster.dead_letters.iter().map(|dead| dead.trace)).collect();
+    node.drain();
+    let told = node.notifications.iter().map(|told| told.trace);
+    let told: BTreeSet<TraceId> = told.chain(node.dead_letters.iter().map(|dead| dead.trace)).collect();
     let missing: Vec<_> = traces.difference(&told).collect();
     assert!(missing.is_empty(), "nobody is told of {missing:?}");
     let dead: BTreeSet<(&str, u64)> =
-        cluster.dead_letters.iter().map(|dead| (dead.topic.as_str(), dead.offset)).collect();
+        node.dead_letters.iter().map(|dead| (dead.topic.as_str(), dead.offset)).collect();
     assert!(letters.is_subset(&dead), "{letters:?} are not all in {dead:?}");
     let stored = world.count("SELECT count(*) FROM dead_letter");
     assert_eq!(
         usize::try_from(stored).unwrap(),
-        cluster.dead_letters.len(),
+        node.dead_letters.len(),
         "once in the table, once in the topic"
     );
     world.verify();

@@ -1,4 +1,4 @@
-//! A database for one test, and the cluster's topics as queues in memory.
+//! A database for one test, and the topics of a node as queues in memory.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -136,7 +136,7 @@ impl World {
     }
 
     /// Everything that a step may change, as text. Two equal ones are two equal databases.
-    pub fn picture(&self) -> String {
+    pub fn snapshot(&self) -> String {
         let tables = self.texts(
             "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'test_clock' ORDER BY 1",
         );
@@ -228,7 +228,7 @@ pub fn abort(id: u128, payee: u32) -> Command {
     Command::Abort(Abort::new(ParticipantId(payee), TransferId(id), 5001, Vec::new()))
 }
 
-/// The trace of the n-th command that a cluster was asked; of the n-th operator's command; of what lies at an offset.
+/// The trace of the n-th command that a node was asked; of the n-th operator's command; of what lies at an offset.
 pub fn asked(number: usize) -> TraceId {
     TraceId(0xc000_0000_0000 + number as u128)
 }
@@ -285,7 +285,7 @@ pub const AGAIN: TraceId = TraceId(0xe000_0000_0000);
 
 /// One node that does everything, over queues in memory. `duplicate`: every message is delivered twice in its batch, and
 /// once more in a later one.
-pub struct Cluster {
+pub struct Node {
     pub store: Store,
     pub transfers: Queue<TransferMessage>,
     pub positions: Vec<Queue<PositionMessage>>,
@@ -348,27 +348,27 @@ impl<M: Message> Queue<M> {
     }
 }
 
-/// A database and a cluster over it, with so many partitions of `position`; `None` if this run has no server.
-pub fn cluster(partitions: u32) -> Option<(World, Cluster)> {
+/// A database and a node over it, with so many partitions of `position`; `None` if this run has no server.
+pub fn node(partitions: u32) -> Option<(World, Node)> {
     let world = World::new()?;
-    let cluster = Cluster::new(&world, partitions);
-    Some((world, cluster))
+    let node = Node::new(&world, partitions);
+    Some((world, node))
 }
 
 /// The same with one partition, and those two participants.
-pub fn payer_and_payee(funds: i64, cap: i64) -> Option<(World, Cluster)> {
+pub fn payer_and_payee(funds: i64, cap: i64) -> Option<(World, Node)> {
     let world = World::new()?;
-    let cluster = Cluster::of_two(&world, funds, cap);
-    Some((world, cluster))
+    let node = Node::of_two(&world, funds, cap);
+    Some((world, node))
 }
 
 pub const PAYER_ACCOUNT: AccountId = AccountId(1);
 pub const PAYEE_ACCOUNT: AccountId = AccountId(3);
 
-impl Cluster {
-    pub fn new(world: &World, partitions: u32) -> Cluster {
+impl Node {
+    pub fn new(world: &World, partitions: u32) -> Node {
         let mut store = world.store();
-        Cluster {
+        Node {
             transfers: Queue::new(&mut store, 0),
             positions: (0..partitions).map(|partition| Queue::new(&mut store, partition)).collect(),
             shards: (0..8).map(|shard| store.claim(&Source::timeout(shard)).unwrap()).collect(),
@@ -382,11 +382,11 @@ impl Cluster {
     }
 
     /// One with participant 1, who pays and has so many funds and that cap, and participant 2, who has nothing.
-    pub fn of_two(world: &World, funds: i64, cap: i64) -> Cluster {
-        let mut cluster = Cluster::new(world, 1);
-        assert_eq!(cluster.participant("payer", funds, cap), (ParticipantId(1), PAYER_ACCOUNT));
-        assert_eq!(cluster.participant("payee", 0, 10), (ParticipantId(2), PAYEE_ACCOUNT));
-        cluster
+    pub fn of_two(world: &World, funds: i64, cap: i64) -> Node {
+        let mut node = Node::new(world, 1);
+        assert_eq!(node.participant("payer", funds, cap), (ParticipantId(1), PAYER_ACCOUNT));
+        assert_eq!(node.participant("payee", 0, 10), (ParticipantId(2), PAYEE_ACCOUNT));
+        node
     }
 
     pub fn ask(&mut self, commands: &[Command]) {

@@ -1,5 +1,5 @@
 //! What edges change: users, items and orders made, filled and changed, each command in a transaction of its own. What moves a
-//! checkout is no command of this desk; it goes by the topic `orders`, where all of an order's commands have one order.
+//! checkout does not come here; it goes by the topic `orders`, where all of an order's commands have one order.
 
 use holdfast_domain::shop::limits::INIT_ROWS_MAX;
 use holdfast_domain::shop::{ItemId, OrderId, ShopCommand, ShopOutcome, ShopRefusal, UserId, decide_asked};
@@ -7,6 +7,7 @@ use holdfast_domain::shop::{ItemId, OrderId, ShopCommand, ShopOutcome, ShopRefus
 use super::load::Lock;
 use super::write;
 use crate::Error;
+use crate::error::is_conflict;
 use crate::load::Loader;
 use crate::session::Store;
 use crate::written::{RowWriter, Written};
@@ -23,9 +24,7 @@ impl Store {
     pub fn shop(&mut self, command: &ShopCommand) -> Result<ShopOutcome, Error> {
         match self.retrying(|store| store.try_shop(command)) {
             // Another has made the same row meanwhile: now it will be seen.
-            Err(Error::Refused(cause))
-                if crate::error::remedy(&cause) == crate::error::Remedy::RetryThenHalve =>
-            {
+            Err(Error::Refused(cause)) if is_conflict(&cause) => {
                 self.retrying(|store| store.try_shop(command))
             }
             other => other,
