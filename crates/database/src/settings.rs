@@ -146,6 +146,14 @@ impl NodeSettings {
         Store::open(&self.store_url, self.store.clone())
     }
 
+    /// The connection that is there, or a new one.
+    pub(crate) fn connected<'a>(&self, store: &'a mut Option<Store>) -> Result<&'a mut Store, Error> {
+        match store {
+            Some(store) => Ok(store),
+            none => Ok(none.insert(self.connect()?)),
+        }
+    }
+
     /// A connection for questions.
     pub(crate) fn connect_to_ask(&self) -> Result<Store, Error> {
         Store::open_for_questions(&self.store_url, self.store.clone())

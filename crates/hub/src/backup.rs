@@ -10,11 +10,11 @@
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use holdfast_disk::{FileSystem, LogId};
-use holdfast_engine::BackupStatus;
+use holdfast_engine::{BackupStatus, Monitor};
 use holdfast_log::{Log, LogError, Retention, SegmentSpan, write_end_mark};
 use holdfast_store::{CheckpointFiles, FOLDERS, Held, StoreError, files_of};
 
@@ -363,21 +363,17 @@ pub fn backup_stopped(
 /// Backups of a running hub, one at a time.
 pub(crate) struct Backups {
     pub(crate) source: Source,
-    pub(crate) status: Mutex<BackupStatus>,
+    pub(crate) status: Monitor<BackupStatus>,
 }
 
 impl Backups {
-    fn lock(&self) -> MutexGuard<'_, BackupStatus> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn status(&self) -> BackupStatus {
-        self.lock().clone()
+        self.status.lock().clone()
     }
 
     /// Takes the place of the one that is being made, if the target will do.
     pub(crate) fn begin(&self, dir: &Path) -> Result<(), BackupError> {
-        let mut status = self.lock();
+        let mut status = self.status.lock();
         if let BackupStatus::Running { dir, .. } = &*status {
             return Err(BackupError::Running { dir: dir.clone() });
         }
@@ -390,11 +386,11 @@ impl Backups {
     pub(crate) fn run(&self, dir: &Path, held: impl FnOnce() -> Option<Held>) {
         let made = held().ok_or(BackupError::Stopped).and_then(|held| {
             self.source.copy(&held, dir, &mut |done, total| {
-                *self.lock() = BackupStatus::Running { dir: dir.to_owned(), done, total };
+                *self.status.lock() = BackupStatus::Running { dir: dir.to_owned(), done, total };
             })
         });
         let dir = dir.to_owned();
-        *self.lock() = match made {
+        *self.status.lock() = match made {
             Ok(backup) => {
                 tracing::info!(dir = %dir.display(), offset = backup.offset, "a backup was made");
                 let (bytes, files) = (backup.bytes(), backup.files.len());

@@ -1,13 +1,13 @@
 //! Start and stop: opening a data directory, the threads, and the handle that the edges hold.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use holdfast_disk::DirLock;
 use holdfast_engine::clock::Clock;
-use holdfast_engine::{BackupRefusal, BackupStatus, NotedTroubles, Refusal, Upkeep};
+use holdfast_engine::{BackupRefusal, BackupStatus, Monitor, NotedTroubles, Refusal, Upkeep};
 use holdfast_log::{
     FileSystem, Log, LogError, LogId, OpenReport, Reader, SegmentLog, SegmentOptions, SegmentReader, Tail,
 };
@@ -429,7 +429,7 @@ impl Hub {
         });
         let writer = thread("writer", move || alarm.watch(|| writer.run()))?;
         let source = Source { fs, data, retention, log_id, holds, rests: RESTS_BESIDE_PAYMENTS };
-        let backups = Arc::new(Backups { source, status: Mutex::new(BackupStatus::None) });
+        let backups = Arc::new(Backups { source, status: Monitor::new(BackupStatus::None) });
         let timer = Arc::new(Timer::default());
         let ticking = timer.start(Arc::clone(&tokens), Arc::clone(&clock)).map_err(OpenError::Thread)?;
         let tokens = HubVault {

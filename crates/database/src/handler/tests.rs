@@ -1,10 +1,11 @@
 //! Handlers with hops that fail on purpose.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use holdfast_engine::Monitor;
 use holdfast_kafka::{Producer, ProducerSettings};
 use holdfast_postgres::{Done, Source};
 use holdfast_services::{Database, PATIENCE};
@@ -98,7 +99,7 @@ fn all_done(batch: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
 }
 
 /// What the hop of a test was asked, and what it has decided.
-struct Book(Mutex<Vec<Entry>>);
+struct Book(Monitor<Vec<Entry>>);
 
 #[derive(Clone, Copy)]
 struct Entry {
@@ -109,16 +110,16 @@ struct Entry {
 
 impl Book {
     const fn new() -> Book {
-        Book(Mutex::new(Vec::new()))
+        Book(Monitor::new(Vec::new()))
     }
 
     fn write(&self, claim: &Claim, batch: &Batch<'_, TransferMessage>, decided: bool) {
         let entry = Entry { partition: partition(claim), offset: batch.from, decided };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+        self.0.lock().push(entry);
     }
 
     fn offsets(&self, partition: u32, decided: bool) -> Vec<u64> {
-        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.0.lock();
         let wanted = |entry: &&Entry| entry.partition == partition && entry.decided == decided;
         entries.iter().filter(wanted).map(|entry| entry.offset).collect()
     }

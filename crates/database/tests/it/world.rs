@@ -83,7 +83,7 @@ pub fn await_part(node: &NodeHandle, name: &str, like: impl Fn(Option<&str>) -> 
 /// Has commands decided by a node.
 pub fn decide(node: &NodeHandle, commands: Vec<Command>) -> Result<Vec<Outcome>, Refusal> {
     let (send, told) = mpsc::channel();
-    node.decide(commands, Box::new(move |outcomes| send.send(outcomes).unwrap()))?;
+    node.decide(commands, None, Box::new(move |outcomes| send.send(outcomes).unwrap()))?;
     told.recv_timeout(PATIENCE).expect("every caller is told")
 }
 
