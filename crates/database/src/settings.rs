@@ -14,7 +14,7 @@ use crate::tokens::VaultSettings;
 /// The most messages that a handler takes into one transaction.
 pub const BATCH_MESSAGES: usize = 1_000;
 /// How many partitions of a topic a node decides at once: while one waits for the disk, another goes on.
-pub const HANDS: usize = 2;
+pub const WORKERS: usize = 2;
 /// The most commands on their way through the hub for callers of this node.
 pub const IN_FLIGHT_MAX: usize = 50_000;
 /// The most bytes of commands that wait to be written to Kafka.

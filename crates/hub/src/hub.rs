@@ -47,17 +47,11 @@ pub enum OpenError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Another process has the data directory.
-    #[error("{} is in use by another process. Stop it, or use another --data directory", data.display())]
-    InUse {
-        /// The data directory.
-        data: PathBuf,
-    },
+    #[error("{} is in use by another process. Stop it, or use another --data directory", .0.display())]
+    InUse(PathBuf),
     /// Something is in a directory in which a new hub should be made.
-    #[error("{} is not empty. Name a directory that is empty or does not exist", data.display())]
-    NotEmpty {
-        /// The data directory.
-        data: PathBuf,
-    },
+    #[error("{} is not empty. Name a directory that is empty or does not exist", .0.display())]
+    NotEmpty(PathBuf),
     /// The data directory cannot be made or locked.
     #[error("{} cannot be made or locked", data.display())]
     Data {
@@ -243,7 +237,7 @@ fn lock(fs: &dyn FileSystem, data: &Path) -> Result<DirLock, OpenError> {
     let folder = store_folder(data);
     fs.create_dir_all(&folder).map_err(unusable)?;
     fs.lock_dir(&folder).map_err(|error| match error.kind() {
-        std::io::ErrorKind::WouldBlock => OpenError::InUse { data: data.to_owned() },
+        std::io::ErrorKind::WouldBlock => OpenError::InUse(data.to_owned()),
         _ => unusable(error),
     })
 }
@@ -364,10 +358,10 @@ impl HubHandle {
 impl Upkeep for HubHandle {
     fn begin_backup(&self, dir: &Path) -> Result<(), BackupRefusal> {
         HubHandle::begin_backup(self, dir).map_err(|error| match error {
-            BackupError::NotEmpty { .. } | BackupError::NotAbsolute { .. } | BackupError::Inside { .. } => {
+            BackupError::NotEmpty(_) | BackupError::NotAbsolute(_) | BackupError::Inside(_) => {
                 BackupRefusal::Unsuitable(error.to_string())
             }
-            BackupError::Running { .. } => BackupRefusal::Running(error.to_string()),
+            BackupError::Running(_) => BackupRefusal::Running(error.to_string()),
             _ => BackupRefusal::Failed(error.to_string()),
         })
     }
@@ -418,10 +412,10 @@ impl Hub {
             holds: Arc::clone(&holds),
         };
         let keeper = Keeper::threaded(&intake, &health, pruner).map_err(OpenError::Thread)?;
-        let hands = (journal, keeper);
+        let helpers = (journal, keeper);
         let writer_clock = Arc::clone(&clock);
         let writer =
-            Writer::new(core, Arc::clone(&intake), hands, writer_clock, Arc::clone(&health), options)
+            Writer::new(core, Arc::clone(&intake), helpers, writer_clock, Arc::clone(&health), options)
                 .forgetting(Arc::clone(&feed));
         let alarm = StopAlarm::new("writer", Arc::clone(&health), {
             let intake = Arc::clone(&intake);

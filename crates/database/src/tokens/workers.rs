@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn another_hand_helps_where_many_wait_or_one_for_long() {
+    fn another_worker_helps_where_many_wait_or_one_for_long() {
         let began = Instant::now();
         let mut jobs = Jobs::default();
         assert_eq!(jobs.taken_from(), None);
