@@ -13,7 +13,7 @@ use holdfast_log::{
 };
 use holdfast_store::{LocalStore, StoreError, reached, recover};
 
-use crate::alarm::StopAlarm;
+use crate::alarm::{thread, watched};
 use crate::backup::{BackupError, Backups, RESTS_BESIDE_PAYMENTS, Source};
 use crate::callbacks::CallbackFeed;
 use crate::core::Core;
@@ -345,7 +345,7 @@ impl HubHandle {
             let held = || asked.ok().and_then(|()| receive.recv().ok()).flatten();
             handle.backups.run(&target, held);
         };
-        match std::thread::Builder::new().name("backup".to_owned()).spawn(body) {
+        match thread("backup", body) {
             Ok(_) => Ok(()),
             Err(source) => {
                 self.backups.run(dir, || None);
@@ -393,7 +393,7 @@ impl Hub {
         let feed = CallbackFeed::new(core.store().callback_rows(), core.progress().next_callback);
         let feed = Arc::new(feed);
         let preparer = log.spare_preparer();
-        let spare = thread("spare segment", move || preparer.run())?;
+        let spare = thread("spare segment", move || preparer.run()).map_err(OpenError::Thread)?;
         let intake = Arc::new(Intake::new(options));
         let tokens = TokenIndex::of(core.store(), clock.read().wall, &options.tokens);
         let tokens = Arc::new(tokens.map_err(OpenError::Tokens)?);
@@ -417,11 +417,9 @@ impl Hub {
         let writer =
             Writer::new(core, Arc::clone(&intake), helpers, writer_clock, Arc::clone(&health), options)
                 .forgetting(Arc::clone(&feed));
-        let alarm = StopAlarm::new("writer", Arc::clone(&health), {
-            let intake = Arc::clone(&intake);
-            move |reason: &str| intake.abandon(reason)
-        });
-        let writer = thread("writer", move || alarm.watch(|| writer.run()))?;
+        let ringing = Arc::clone(&intake);
+        let ring = move |reason: &str| ringing.abandon(reason);
+        let writer = watched("writer", &health, ring, move || writer.run()).map_err(OpenError::Thread)?;
         let source = Source { fs, data, retention, log_id, holds, rests: RESTS_BESIDE_PAYMENTS };
         let backups = Arc::new(Backups { source, status: Monitor::new(BackupStatus::None) });
         let timer = Arc::new(Timer::default());
@@ -459,10 +457,6 @@ impl Hub {
     pub fn stop(self) {
         drop(self);
     }
-}
-
-fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(OpenError::Thread)
 }
 
 impl Drop for Hub {

@@ -13,7 +13,7 @@ use std::time::Instant;
 use holdfast_engine::Monitor;
 use holdfast_store::{Done, Job, StoreError};
 
-use crate::alarm::{StopAlarm, in_full};
+use crate::alarm::{in_full, watched};
 use crate::health::{Health, Status};
 use crate::intake::Intake;
 use crate::limits::{BACKGROUND_NICENESS, STORE_WRITES_WAITING_MAX};
@@ -135,10 +135,8 @@ impl Keeper {
         let (checkpoints, checkpoint_inbox) = sync_channel::<Job>(1);
         let (merges, merge_inbox) = sync_channel::<Job>(1);
         let spawn = |name: &'static str, work: Box<dyn FnOnce(&Results) + Send>| {
-            let (results, watched) = (Arc::clone(&results), Arc::clone(&results));
-            let alarm = StopAlarm::new(name, Arc::clone(health), move |reason: &str| watched.fail(reason));
-            let body = move || alarm.watch(|| work(&results));
-            std::thread::Builder::new().name(name.to_owned()).spawn(body)
+            let (results, ringing) = (Arc::clone(&results), Arc::clone(&results));
+            watched(name, health, move |reason| ringing.fail(reason), move || work(&results))
         };
         let each = |inbox: Receiver<Job>| {
             Box::new(move |results: &Results| {

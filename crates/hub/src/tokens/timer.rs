@@ -8,6 +8,7 @@ use holdfast_engine::Monitor;
 use holdfast_engine::clock::Clock;
 
 use super::TokenIndex;
+use crate::alarm::thread;
 
 /// Nobody waits: it looks again when somebody does, and now and then.
 const IDLE: Duration = Duration::from_secs(60);
@@ -32,7 +33,7 @@ impl Timer {
         clock: Arc<dyn Clock>,
     ) -> std::io::Result<JoinHandle<()>> {
         let timer = Arc::clone(self);
-        std::thread::Builder::new().name("token timer".to_owned()).spawn(move || timer.run(&index, &*clock))
+        thread("token timer", move || timer.run(&index, &*clock))
     }
 
     /// Somebody began to wait: the next end may be sooner now.
