@@ -29,26 +29,18 @@ impl From<ReadError> for Refusal {
 
 impl NodeHandle {
     /// Has commands decided; the answer is called once with their outcomes. Those that are all about transfers travel at
-    /// once; others wait on a thread for each other.
+    /// once, and `written` is called as soon as Kafka has them; others wait on a thread for each other.
     ///
     /// # Errors
     /// If they were not taken; the answer is not called then.
-    pub fn decide(&self, commands: Vec<Command>, answer: Answer) -> Result<(), Refusal> {
-        self.decide_telling(commands, None, answer)
-    }
-
-    /// The same; where all are about transfers, `written` is called as soon as Kafka has them.
-    ///
-    /// # Errors
-    /// As [`NodeHandle::decide`].
-    pub fn decide_telling(
+    pub fn decide(
         &self,
         commands: Vec<Command>,
         written: Option<Written>,
         answer: Answer,
     ) -> Result<(), Refusal> {
         if commands.iter().all(is_about_a_transfer) {
-            return self.submit_telling(commands, written, answer);
+            return self.submit(commands, written, answer);
         }
         let Some(place) = self.one_by_one() else { return Err(Refusal::Busy) };
         let node = self.clone();
@@ -72,14 +64,19 @@ impl NodeHandle {
             match command {
                 Command::Admin(admin) => outcomes.push(self.operator(&admin).map_err(told)?),
                 Command::SetEndpoint(endpoint) => {
-                    outcomes.push(self.endpoint(&endpoint).map_err(Refusal::from).map_err(told)?);
+                    outcomes.push(
+                        self.reads
+                            .write(|store| store.endpoint(&endpoint))
+                            .map_err(Refusal::from)
+                            .map_err(told)?,
+                    );
                 }
                 command if is_about_a_transfer(&command) => {
                     let mut run = vec![command];
                     while let Some(next) = rest.next_if(is_about_a_transfer) {
                         run.push(next);
                     }
-                    outcomes.extend(waited(|answer| self.submit(run, answer)).map_err(told)?);
+                    outcomes.extend(waited(|answer| self.submit(run, None, answer)).map_err(told)?);
                 }
                 // The edge has refused it before; a node has no vault and no shop.
                 _ => outcomes.push(Outcome::refused(ErrorCode::InternalServerError)),
@@ -90,7 +87,7 @@ impl NodeHandle {
 
     fn operator(&self, admin: &Admin) -> Result<Outcome, Refusal> {
         if matches!(admin, Admin::CreateParticipant { .. } | Admin::SetParticipantActive { .. }) {
-            return Ok(self.participant(admin)?);
+            return Ok(self.reads.write(|store| store.participant(admin))?);
         }
         let account = self.account_of(admin)?;
         let mut decided = waited(|answer| self.submit_admin(account, *admin, answer))?;

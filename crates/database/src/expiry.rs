@@ -62,13 +62,8 @@ impl Expiry {
         let mut shards =
             Shards::new(self.settings.node_number(), self.settings.store.expiry_shards, self.kind.source());
         while !self.stop.is_set() {
-            let went = match &mut store {
-                Some(store) => self.round(store, &mut shards),
-                none => {
-                    self.settings.connect().and_then(|opened| self.round(none.insert(opened), &mut shards))
-                }
-            };
-            match went {
+            let connected = self.settings.connected(&mut store);
+            match connected.and_then(|store| self.round(store, &mut shards)) {
                 Ok(()) => self.part.works(),
                 Err(error) => {
                     self.part.fails(&error);

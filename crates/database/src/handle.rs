@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use holdfast_domain::codes::ErrorCode;
-use holdfast_domain::command::{Admin, Command, SetEndpoint};
+use holdfast_domain::command::{Admin, Command};
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::ids::AccountId;
 use holdfast_domain::shop::{OrderId, Side};
@@ -157,25 +157,9 @@ impl NodeHandle {
         }
     }
 
-    /// Has transfers decided; the answer is called with their outcomes.
-    ///
-    /// # Errors
-    /// If they were not taken; the answer is not called then.
-    ///
-    /// # Panics
-    /// If a command is about no transfer.
-    pub fn submit(&self, commands: Vec<Command>, answer: Answer) -> Result<(), Refusal> {
-        self.submit_telling(commands, None, answer)
-    }
-
-    /// The same; `written` is called as soon as Kafka has them, if it does before they are given up.
-    ///
-    /// # Errors
-    /// As [`NodeHandle::submit`].
-    ///
-    /// # Panics
-    /// As [`NodeHandle::submit`].
-    pub fn submit_telling(
+    /// Has transfers decided; the answer is called with their outcomes, and `written` as soon as Kafka has them, if it does before
+    /// they are given up. Panics if a command is about no transfer.
+    pub(crate) fn submit(
         &self,
         commands: Vec<Command>,
         written: Option<Written>,
@@ -209,10 +193,12 @@ impl NodeHandle {
     }
 
     /// Has limits and funds of an account decided, on the key of that position account.
-    ///
-    /// # Errors
-    /// If it was not taken; the answer is not called then.
-    pub fn submit_admin(&self, account: AccountId, admin: Admin, answer: Answer) -> Result<(), Refusal> {
+    pub(crate) fn submit_admin(
+        &self,
+        account: AccountId,
+        admin: Admin,
+        answer: Answer,
+    ) -> Result<(), Refusal> {
         if PositionMessage::admin(TraceId(0), account, admin).is_none() {
             // No account has that number.
             answer(Ok(vec![Outcome::refused(ErrorCode::IdNotFound)]));
@@ -235,22 +221,6 @@ impl NodeHandle {
         self.wait_for(1, None, answer, |first| {
             vec![Letter::of(&OrderMessage { trace: self.room.trace(first), order, command })]
         })
-    }
-
-    /// Makes or changes a participant, on this thread.
-    ///
-    /// # Errors
-    /// As [`NodeHandle::ask`].
-    pub fn participant(&self, admin: &Admin) -> Result<Outcome, ReadError> {
-        self.reads.write(|store| store.participant(admin))
-    }
-
-    /// Sets where a participant wants to be called, on this thread.
-    ///
-    /// # Errors
-    /// As [`NodeHandle::ask`].
-    pub fn endpoint(&self, endpoint: &SetEndpoint) -> Result<Outcome, ReadError> {
-        self.reads.write(|store| store.endpoint(endpoint))
     }
 
     /// Commands as messages, with the traces of numbers from `first` on.

@@ -17,7 +17,7 @@ use holdfast_postgres::{Batch, Claim, Error, Step, Store};
 
 use crate::meters::HandlerMeters;
 use crate::settings::{
-    HANDS, NEWER_PAUSE, POLL_WAIT, QUIET_REST, REST_MAX, SEND_WAIT, TROUBLE_PAUSE, WORTH_GATHERING,
+    NEWER_PAUSE, POLL_WAIT, QUIET_REST, REST_MAX, SEND_WAIT, TROUBLE_PAUSE, WORKERS, WORTH_GATHERING,
 };
 use crate::stop::Stop;
 use crate::worker::{Ended, Job, Report};
@@ -49,7 +49,7 @@ pub(crate) struct Hop<M> {
     pub(crate) begin: Begin,
     pub(crate) lost: Lost,
     /// How many partitions are decided at once.
-    pub(crate) hands: usize,
+    pub(crate) workers: usize,
     /// The most messages of one transaction, where that is fewer than usual.
     pub(crate) messages_max: usize,
     /// Whether a partition rests after a batch that was not full, so that the next is larger. Not where few hops follow each other
@@ -68,7 +68,7 @@ impl<M: Message> Hop<M> {
             step: Arc::new(step),
             begin: Box::new(|_, _, claim| Ok(claim)),
             lost: Box::new(|_| ()),
-            hands: HANDS,
+            workers: WORKERS,
             messages_max: usize::MAX,
             gathers: true,
             takeover_max: None,

@@ -1,19 +1,21 @@
 //! How the parts of a node are: fine, or why not.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use holdfast_engine::Monitor;
 
 /// One part of a node.
 #[derive(Debug)]
 pub struct Part {
     name: &'static str,
-    trouble: Mutex<Option<String>>,
+    trouble: Monitor<Option<String>>,
 }
 
 impl Part {
     /// A part that has not begun yet.
     #[must_use]
     pub fn new(name: &'static str) -> Arc<Part> {
-        Arc::new(Part { name, trouble: Mutex::new(Some("it has not begun yet".to_owned())) })
+        Arc::new(Part { name, trouble: Monitor::new(Some("it has not begun yet".to_owned())) })
     }
 
     /// What it is called.
@@ -25,12 +27,12 @@ impl Part {
     /// Why it does not work; `None` if it does.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.trouble.lock().clone()
     }
 
     /// It works, whatever was before.
     pub fn works(&self) {
-        let before = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let before = self.trouble.lock().take();
         if before.is_some() {
             tracing::info!(part = self.name, "works");
         }
@@ -39,7 +41,7 @@ impl Part {
     /// Says it once, however often it fails in the same way.
     pub fn fails(&self, why: impl std::fmt::Display) {
         let why = why.to_string();
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut trouble = self.trouble.lock();
         if trouble.as_ref() != Some(&why) {
             tracing::warn!(part = self.name, why, "does not work");
             *trouble = Some(why);

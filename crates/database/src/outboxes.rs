@@ -5,9 +5,9 @@
 //! the other way: the next step of the source lets go of it in its own transaction.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use holdfast_engine::Monitor;
 use holdfast_postgres::{Claim, OutboxRow};
 
 use crate::settings::{FRESH, MARK_AFTER, RELAY_MEMORY_ROWS};
@@ -77,38 +77,32 @@ pub(crate) struct Work {
 /// Between those who claim sources and the relay that sends for them.
 #[derive(Debug, Default)]
 pub(crate) struct Outboxes {
-    state: Mutex<OutboxesState>,
-    changed: Condvar,
+    state: Monitor<OutboxesState>,
 }
 
 impl Outboxes {
-    fn lock(&self) -> MutexGuard<'_, OutboxesState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Does something to the source of that claim, if it is still the latest here.
     fn with<R>(&self, claim: &Claim, change: impl FnOnce(&mut SourceOutbox) -> R) -> Option<R> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let source = state.sources.get_mut(&claim.segment_id)?;
         (source.claim.epoch == claim.epoch).then(|| change(source))
     }
 
     /// A source was claimed. The one who had it before may have left something.
     pub(crate) fn put(&self, claim: Claim) {
-        self.lock().sources.insert(claim.segment_id, SourceOutbox::new(claim));
-        self.changed.notify_all();
+        self.state.change(|state| state.sources.insert(claim.segment_id, SourceOutbox::new(claim)));
     }
 
     /// That claim is no longer ours; a later one of the same source stays.
     pub(crate) fn remove(&self, claim: &Claim) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.sources.get(&claim.segment_id).is_some_and(|known| known.claim.epoch == claim.epoch)
             && let Some(source) = state.sources.remove(&claim.segment_id)
             && source.sent > source.marked
         {
             state.farewells.push((source.claim, source.sent));
             drop(state);
-            self.changed.notify_all();
+            self.state.notify_all();
         }
     }
 
@@ -126,14 +120,14 @@ impl Outboxes {
             }
         });
         if taken.is_some() {
-            self.changed.notify_all();
+            self.state.notify_all();
         }
     }
 
     /// The source may have something in the table that was not handed over.
     pub(crate) fn ring(&self, claim: &Claim) {
         if self.with(claim, SourceOutbox::look).is_some() {
-            self.changed.notify_all();
+            self.state.notify_all();
         }
     }
 
@@ -157,7 +151,7 @@ impl Outboxes {
 
     /// What was sent a while ago, and no step of its source has marked; and what was sent for claims that are given up.
     pub(crate) fn unmarked(&self) -> Vec<(Claim, u64)> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let over = state.over;
         let mut unmarked = std::mem::take(&mut state.farewells);
         let left = |source: &&SourceOutbox| {
@@ -171,12 +165,11 @@ impl Outboxes {
     pub(crate) fn take(&self, most: Duration) -> Option<Vec<Work>> {
         let rings = |state: &OutboxesState| state.sources.values().any(SourceOutbox::rings);
         let idle = |state: &mut OutboxesState| !rings(state) && state.farewells.is_empty() && !state.over;
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if std::mem::take(&mut state.at_work) {
-            self.changed.notify_all();
+            self.state.notify_all();
         }
-        let waited = self.changed.wait_timeout_while(state, most, idle);
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.wait_while_for(state, most, idle);
         if !rings(&state) && state.over {
             return None;
         }
@@ -191,19 +184,17 @@ impl Outboxes {
         let busy = |state: &mut OutboxesState| {
             !state.abandoned && (state.at_work || state.sources.values().any(SourceOutbox::rings))
         };
-        drop(self.changed.wait_timeout_while(self.lock(), most, busy));
+        drop(self.state.wait_while_for(self.state.lock(), most, busy));
     }
 
     /// The relay ends.
     pub(crate) fn abandon(&self) {
-        self.lock().abandoned = true;
-        self.changed.notify_all();
+        self.state.change(|state| state.abandoned = true);
     }
 
     /// Nothing more will be claimed.
     pub(crate) fn end(&self) {
-        self.lock().over = true;
-        self.changed.notify_all();
+        self.state.change(|state| state.over = true);
     }
 }
 
@@ -240,15 +231,22 @@ mod tests {
 
     fn rows(numbers: std::ops::Range<u64>) -> Vec<OutboxRow> {
         let topic = holdfast_messages::Topic::Position;
-        numbers
-            .map(|number| OutboxRow {
-                number,
-                topic,
-                by: PartitionBy::Key,
-                key: String::new(),
-                value: Vec::new(),
-            })
-            .collect()
+        let row = |number| {
+            let (key, value) = (String::new(), Vec::new());
+            OutboxRow { number, topic, by: PartitionBy::Key, key, value }
+        };
+        numbers.map(row).collect()
+    }
+
+    /// One source that was claimed.
+    fn claimed() -> (Outboxes, Claim) {
+        let (outboxes, mine) = (Outboxes::default(), claim(1, 1));
+        outboxes.put(mine);
+        (outboxes, mine)
+    }
+
+    fn handed(claim: Claim, numbers: std::ops::Range<u64>) -> Option<Vec<Work>> {
+        Some(vec![Work { claim, rows: Some(rows(numbers)) }])
     }
 
     fn looked_up(claim: Claim) -> Option<Vec<Work>> {
@@ -275,15 +273,13 @@ mod tests {
 
     #[test]
     fn what_is_handed_over_comes_in_order_unless_the_table_has_to_tell() {
-        let outboxes = Outboxes::default();
-        let mine = claim(1, 1);
-        outboxes.put(mine);
+        let (outboxes, mine) = claimed();
         outboxes.hand_over(&mine, rows(0..2), Instant::now());
         assert_eq!(outboxes.take(SOON), looked_up(mine), "somebody may have left something before these");
         outboxes.note_sent(&mine, 2);
         outboxes.hand_over(&mine, rows(2..4), Instant::now());
         outboxes.hand_over(&mine, rows(4..5), Instant::now());
-        assert_eq!(outboxes.take(SOON), Some(vec![Work { claim: mine, rows: Some(rows(2..5)) }]));
+        assert_eq!(outboxes.take(SOON), handed(mine, 2..5));
         outboxes.hand_over(&mine, rows(5..6), Instant::now());
         outboxes.ring(&mine);
         assert_eq!(outboxes.take(SOON), looked_up(mine));
@@ -293,22 +289,18 @@ mod tests {
 
     #[test]
     fn nothing_is_left_out_and_nothing_sent_again_that_the_table_gave() {
-        let outboxes = Outboxes::default();
-        let mine = claim(1, 1);
-        outboxes.put(mine);
+        let (outboxes, mine) = claimed();
         outboxes.take(SOON).unwrap();
         outboxes.hand_over(&mine, rows(3..6), Instant::now());
         outboxes.note_sent(&mine, 5);
-        assert_eq!(outboxes.take(SOON), Some(vec![Work { claim: mine, rows: Some(rows(5..6)) }]));
+        assert_eq!(outboxes.take(SOON), handed(mine, 5..6));
         outboxes.hand_over(&mine, rows(7..9), Instant::now());
         assert_eq!(outboxes.take(SOON), looked_up(mine), "what happened to 5 and 6?");
     }
 
     #[test]
     fn what_was_committed_without_an_answer_is_not_passed_over() {
-        let outboxes = Outboxes::default();
-        let mine = claim(1, 1);
-        outboxes.put(mine);
+        let (outboxes, mine) = claimed();
         assert_eq!(outboxes.take(SOON), looked_up(mine), "and the table is empty");
         // Of 0 to 2 nobody here has heard.
         outboxes.hand_over(&mine, rows(3..5), Instant::now());
@@ -317,9 +309,8 @@ mod tests {
 
     #[test]
     fn nobody_leaves_before_all_is_sent_or_the_relay_has_gone() {
-        let outboxes = std::sync::Arc::new(Outboxes::default());
-        let mine = claim(1, 1);
-        outboxes.put(mine);
+        let (outboxes, mine) = claimed();
+        let outboxes = std::sync::Arc::new(outboxes);
         let (left, leaves) = std::sync::mpsc::channel();
         let leaver = std::thread::spawn({
             let outboxes = std::sync::Arc::clone(&outboxes);
@@ -339,9 +330,7 @@ mod tests {
 
     #[test]
     fn what_waited_too_long_is_not_sent_from_memory() {
-        let outboxes = Outboxes::default();
-        let mine = claim(1, 1);
-        outboxes.put(mine);
+        let (outboxes, mine) = claimed();
         outboxes.take(SOON).unwrap();
         outboxes.hand_over(&mine, rows(0..1), Instant::now());
         let long_ago = Instant::now().checked_sub(FRESH).unwrap();
@@ -351,9 +340,7 @@ mod tests {
 
     #[test]
     fn what_was_sent_is_marked_by_the_next_step_or_after_a_while() {
-        let outboxes = Outboxes::default();
-        let mine = claim(1, 1);
-        outboxes.put(mine);
+        let (outboxes, mine) = claimed();
         outboxes.note_sent(&mine, 7);
         outboxes.note_sent(&claim(1, 2), 9);
         assert_eq!(outboxes.sent(&mine), 7);

@@ -39,7 +39,8 @@ mod tests {
 
     use super::*;
     use crate::health::{Health, Part};
-    use crate::settings::{NodeSettings, READERS_MAX};
+    use crate::scene::without_kafka;
+    use crate::settings::READERS_MAX;
 
     fn await_trouble(part: &Part, wanted: bool) {
         let deadline = Instant::now() + PATIENCE;
@@ -51,8 +52,7 @@ mod tests {
 
     /// Questions with as many connections as there may be, which are idle afterwards.
     fn crowded(database: &Database, part: &Arc<Part>) -> Reads {
-        let settings = NodeSettings::new("kafka://a:1".parse().unwrap(), database.url(), 1);
-        let reads = Reads::new(Arc::new(settings), Arc::clone(part));
+        let reads = Reads::new(without_kafka(database), Arc::clone(part));
         let together = Barrier::new(READERS_MAX);
         let ask = || reads.ask(|store| store.answers().map(|()| together.wait())).map(drop);
         std::thread::scope(|scope| {

@@ -1,8 +1,8 @@
 //! Connections for questions: a bounded few, opened when they are needed and kept while they work.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use holdfast_engine::{EngineError, Refusal};
+use holdfast_engine::{EngineError, Monitor, Refusal};
 use holdfast_postgres::{Error, Store};
 
 use crate::health::Part;
@@ -39,8 +39,7 @@ pub(crate) struct Reads {
     settings: Arc<NodeSettings>,
     part: Arc<Part>,
     seats: usize,
-    state: Mutex<ReadsState>,
-    freed: Condvar,
+    state: Monitor<ReadsState>,
 }
 
 impl Reads {
@@ -50,16 +49,12 @@ impl Reads {
 
     /// So many of them.
     pub(crate) fn with_seats(settings: Arc<NodeSettings>, part: Arc<Part>, seats: usize) -> Reads {
-        Reads { settings, part, seats, state: Mutex::default(), freed: Condvar::new() }
+        Reads { settings, part, seats, state: Monitor::default() }
     }
 
     /// Others to the same server, so many, for what must not wait behind these.
     pub(crate) fn beside(&self, seats: usize) -> Reads {
         Reads::with_seats(Arc::clone(&self.settings), Arc::clone(&self.part), seats)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ReadsState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks. A connection that failed is not used again, and the question is asked once more: the failure may be older
@@ -101,7 +96,7 @@ impl Reads {
                 self.part.fails(error);
                 if matches!(error, Error::Unavailable(_)) {
                     // The others were made to the same server: whoever asks next would find them as dead, one by one.
-                    let lost = std::mem::take(&mut self.lock().idle);
+                    let lost = std::mem::take(&mut self.state.lock().idle);
                     drop(lost);
                 }
             }
@@ -111,8 +106,7 @@ impl Reads {
 
     fn sit(&self) -> Result<Seat<'_>, ReadError> {
         let full = |state: &mut ReadsState| state.in_use >= self.seats;
-        let waited = self.freed.wait_timeout_while(self.lock(), READER_WAIT, full);
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.wait_while_for(self.state.lock(), READER_WAIT, full);
         if state.in_use >= self.seats {
             return Err(ReadError::Busy);
         }
@@ -132,11 +126,11 @@ struct Seat<'a> {
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
         let store = self.store.take().filter(|_| self.keep);
-        let mut state = self.reads.lock();
+        let mut state = self.reads.state.lock();
         state.in_use -= 1;
         state.idle.extend(store);
         drop(state);
-        self.reads.freed.notify_one();
+        self.reads.state.notify_one();
     }
 }
 
@@ -148,12 +142,12 @@ mod tests {
 
     use super::*;
     use crate::health::Health;
+    use crate::scene::without_kafka;
 
     #[test]
     fn a_question_that_panics_gives_its_place_back() {
         let Some(database) = Database::new("reads") else { return };
-        let settings = NodeSettings::new("kafka://a:1".parse().unwrap(), database.url(), 1);
-        let reads = Reads::new(Arc::new(settings), Health::default().part("store"));
+        let reads = Reads::new(without_kafka(&database), Health::default().part("store"));
         for _ in 0..READERS_MAX {
             let asked = catch_unwind(AssertUnwindSafe(|| reads.ask::<()>(|_| panic!("a bad question"))));
             assert!(asked.is_err());
@@ -165,8 +159,7 @@ mod tests {
     #[test]
     fn a_refusal_costs_no_connection() {
         let Some(database) = Database::new("reads_refused") else { return };
-        let settings = NodeSettings::new("kafka://a:1".parse().unwrap(), database.url(), 1);
-        let reads = Reads::with_seats(Arc::new(settings), Health::default().part("store"), 1);
+        let reads = Reads::with_seats(without_kafka(&database), Health::default().part("store"), 1);
         let first = reads.ask(Store::backend).unwrap();
         // PostgreSQL's texts cannot hold it.
         let refused = reads.ask(|store| store.fix("a\0name", 1));

@@ -102,7 +102,7 @@ impl Relay {
 
     /// Sends all of a source that the table holds, or as much as its claim allows.
     fn drain(&mut self, store: &mut Option<Store>, claim: &Claim) -> Result<(), Trouble> {
-        let store = self.store(store)?;
+        let store = self.settings.connected(store)?;
         // Or what was sent from memory would be read again. Also where nothing was: the mark waits for the guard row, and so for
         // a commit whose answer was lost while the server was still at it.
         let sent = self.outboxes.sent(claim);
@@ -143,7 +143,7 @@ impl Relay {
         if unmarked.is_empty() {
             return Ok(());
         }
-        let store = self.store(store)?;
+        let store = self.settings.connected(store)?;
         for (claim, upto) in unmarked {
             self.marked(store, &claim, upto)?;
         }
@@ -161,13 +161,6 @@ impl Relay {
             self.outboxes.remove(claim);
         }
         Ok(ours)
-    }
-
-    fn store<'a>(&self, store: &'a mut Option<Store>) -> Result<&'a mut Store, Trouble> {
-        Ok(match store {
-            Some(store) => store,
-            none => none.insert(self.settings.connect()?),
-        })
     }
 
     fn send(&mut self, rows: &[&OutboxRow]) -> Result<(), SendError> {

@@ -28,34 +28,18 @@ pub enum Role {
 }
 
 impl Role {
-    /// All of them.
-    pub const ALL: [Role; 9] = [
-        Role::Api,
-        Role::Transfers,
-        Role::Position,
-        Role::Expiry,
-        Role::Callbacks,
-        Role::Tokens,
-        Role::Order,
-        Role::Pay,
-        Role::Stock,
+    /// All of them, with their names in `--roles`.
+    pub const ALL: [(&'static str, Role); 9] = [
+        ("api", Role::Api),
+        ("transfers", Role::Transfers),
+        ("position", Role::Position),
+        ("expiry", Role::Expiry),
+        ("callbacks", Role::Callbacks),
+        ("tokens", Role::Tokens),
+        ("order", Role::Order),
+        ("pay", Role::Pay),
+        ("stock", Role::Stock),
     ];
-
-    /// The name in `--roles`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Role::Api => "api",
-            Role::Transfers => "transfers",
-            Role::Position => "position",
-            Role::Expiry => "expiry",
-            Role::Callbacks => "callbacks",
-            Role::Tokens => "tokens",
-            Role::Order => "order",
-            Role::Pay => "pay",
-            Role::Stock => "stock",
-        }
-    }
 }
 
 /// What one node does: at least one role.
@@ -64,7 +48,7 @@ pub struct Roles(BTreeSet<Role>);
 
 impl Default for Roles {
     fn default() -> Roles {
-        Roles(Role::ALL.into())
+        Roles(Role::ALL.into_iter().map(|(_, role)| role).collect())
     }
 }
 
@@ -81,21 +65,22 @@ impl FromStr for Roles {
 
     /// Reads names behind commas.
     fn from_str(text: &str) -> Result<Roles, String> {
-        let all = || Role::ALL.map(Role::name).join(", ");
-        let read = |name: &str| {
-            Role::ALL
-                .into_iter()
-                .find(|role| role.name() == name)
-                .ok_or_else(|| format!("'{name}' is not a role; the roles are {}", all()))
+        let all = || Role::ALL.map(|(name, _)| name).join(", ");
+        let read = |wanted: &str| {
+            let found = Role::ALL.into_iter().find(|(name, _)| *name == wanted);
+            found.ok_or_else(|| format!("'{wanted}' is not a role; the roles are {}", all()))
         };
-        text.split(',').map(|name| read(name.trim())).collect::<Result<BTreeSet<Role>, String>>().map(Roles)
+        text.split(',')
+            .map(|name| read(name.trim()).map(|(_, role)| role))
+            .collect::<Result<_, _>>()
+            .map(Roles)
     }
 }
 
 impl fmt::Display for Roles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.0.iter().map(|role| role.name()).collect();
-        f.write_str(&names.join(","))
+        let has = |(name, role): (&'static str, Role)| self.has(role).then_some(name);
+        f.write_str(&Role::ALL.into_iter().filter_map(has).collect::<Vec<_>>().join(","))
     }
 }
 

@@ -4,10 +4,10 @@
 //! time, nobody knows whether it has it; callers are told so and repeat, which is harmless.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use holdfast_engine::{Answer, Refusal, Written};
+use holdfast_engine::{Answer, Monitor, Refusal, Written};
 use holdfast_kafka::{Producer, SendCause};
 use holdfast_messages::{Message, PartitionBy, Topic};
 
@@ -77,19 +77,14 @@ struct QueueState {
 /// What waits to be written.
 #[derive(Default)]
 pub(crate) struct Queue {
-    state: Mutex<QueueState>,
-    changed: Condvar,
+    state: Monitor<QueueState>,
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Puts messages in line, or gives them back with the reason.
     pub(crate) fn put(&self, messages: CallerMessages) -> Result<(), (CallerMessages, Refusal)> {
         let bytes: usize = messages.letters.iter().map(Letter::bytes).sum();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.closed {
             return Err((messages, Refusal::Closed("the node is shutting down".to_owned())));
         }
@@ -102,15 +97,14 @@ impl Queue {
         state.bytes += bytes;
         state.waiting.push_back(messages);
         drop(state);
-        self.changed.notify_one();
+        self.state.notify_one();
         Ok(())
     }
 
     /// Waits for something and takes as much as is sent at once; `None` when it is over and empty.
     fn take(&self) -> Option<Vec<CallerMessages>> {
         let idle = |state: &mut QueueState| state.waiting.is_empty() && !state.closed;
-        let waited = self.changed.wait_timeout_while(self.lock(), LOOK_EVERY, idle);
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.wait_while_for(self.state.lock(), LOOK_EVERY, idle);
         if state.waiting.is_empty() && state.closed {
             return None;
         }
@@ -130,14 +124,12 @@ impl Queue {
 
     /// Lets more gather, for so long or until nothing more comes.
     fn rest(&self, time: Duration) {
-        let waited = self.changed.wait_timeout_while(self.lock(), time, |state| !state.closed);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        drop(self.state.wait_while_for(self.state.lock(), time, |state| !state.closed));
     }
 
     /// Takes nothing more; what waits is still sent.
     pub(crate) fn close(&self) {
-        self.lock().closed = true;
-        self.changed.notify_all();
+        self.state.change(|state| state.closed = true);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::tokens::VaultSettings;
 /// The most messages that a handler takes into one transaction.
 pub const BATCH_MESSAGES: usize = 1_000;
 /// How many partitions of a topic a node decides at once: while one waits for the disk, another goes on.
-pub const HANDS: usize = 2;
+pub const WORKERS: usize = 2;
 /// The most commands on their way through the hub for callers of this node.
 pub const IN_FLIGHT_MAX: usize = 50_000;
 /// The most bytes of commands that wait to be written to Kafka.
@@ -144,6 +144,14 @@ impl NodeSettings {
     /// A connection of one's own.
     pub(crate) fn connect(&self) -> Result<Store, Error> {
         Store::open(&self.store_url, self.store.clone())
+    }
+
+    /// The connection that is there, or a new one.
+    pub(crate) fn connected<'a>(&self, store: &'a mut Option<Store>) -> Result<&'a mut Store, Error> {
+        match store {
+            Some(store) => Ok(store),
+            none => Ok(none.insert(self.connect()?)),
+        }
     }
 
     /// A connection for questions.

@@ -1,32 +1,24 @@
 //! That it is over, told to threads that wait.
 
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
+
+use holdfast_engine::Monitor;
 
 /// Set once; whoever pauses wakes up then.
 #[derive(Debug, Default)]
-pub(crate) struct Stop {
-    over: Mutex<bool>,
-    changed: Condvar,
-}
+pub(crate) struct Stop(Monitor<bool>);
 
 impl Stop {
     pub(crate) fn is_set(&self) -> bool {
-        *self.over.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 
     pub(crate) fn set(&self) {
-        *self.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.changed.notify_all();
+        self.0.change(|over| *over = true);
     }
 
     /// Pauses, at most so long. Whether it is over.
     pub(crate) fn pause(&self, most: Duration) -> bool {
-        let over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
-        let (over, _) = self
-            .changed
-            .wait_timeout_while(over, most, |over| !*over)
-            .unwrap_or_else(PoisonError::into_inner);
-        *over
+        *self.0.wait_while_for(self.0.lock(), most, |over| !*over)
     }
 }

@@ -5,11 +5,10 @@
 //! of a command is its outcome; repeats find nobody.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use holdfast_domain::effects::Outcome;
-use holdfast_engine::{Answer, Refusal};
+use holdfast_engine::{Answer, Monitor, Refusal};
 use holdfast_messages::TraceId;
 
 use crate::settings::IN_FLIGHT_MAX;
@@ -32,17 +31,13 @@ struct Room {
 /// Those who wait at this node.
 pub(crate) struct WaitingRoom {
     node_id: u64,
-    room: Mutex<Room>,
+    room: Monitor<Room>,
 }
 
 impl WaitingRoom {
     pub(crate) fn new(node_id: u64) -> WaitingRoom {
         let room = Room { waiting: BTreeMap::new(), commands: 0, next: 1, closed: false };
-        WaitingRoom { node_id, room: Mutex::new(room) }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Room> {
-        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+        WaitingRoom { node_id, room: Monitor::new(room) }
     }
 
     /// The trace id of a running number.
@@ -52,7 +47,7 @@ impl WaitingRoom {
 
     /// Numbers for commands for which nobody waits.
     pub(crate) fn numbers(&self, count: usize) -> u64 {
-        let mut room = self.lock();
+        let mut room = self.room.lock();
         let first = room.next;
         room.next += count as u64;
         first
@@ -60,7 +55,7 @@ impl WaitingRoom {
 
     /// Takes in a caller with so many commands, and tells the number of the first.
     pub(crate) fn enter(&self, count: usize, deadline: Instant, answer: Answer) -> Result<u64, Refusal> {
-        let mut room = self.lock();
+        let mut room = self.room.lock();
         if room.closed {
             return Err(Refusal::Closed("the node is shutting down".to_owned()));
         }
@@ -79,7 +74,7 @@ impl WaitingRoom {
     /// A notification came. Whoever has all outcomes now is answered.
     pub(crate) fn tell(&self, trace: TraceId, outcome: Outcome) {
         let Ok(number) = u64::try_from(trace.0 ^ (u128::from(self.node_id) << 64)) else { return };
-        let mut room = self.lock();
+        let mut room = self.room.lock();
         let Some((first, waiting)) = room.waiting.range_mut(..=number).next_back() else { return };
         let first = *first;
         let place = usize::try_from(number - first).unwrap_or(usize::MAX);
@@ -97,7 +92,7 @@ impl WaitingRoom {
 
     /// The caller with that first command hears that nothing will come.
     pub(crate) fn fail(&self, first: u64, refusal: Refusal) {
-        let left = self.lock().leave(first);
+        let left = self.room.lock().leave(first);
         if let Some(left) = left {
             (left.answer)(Err(refusal));
         }
@@ -105,12 +100,12 @@ impl WaitingRoom {
 
     /// That caller was not taken after all; its answer is not called.
     pub(crate) fn withdraw(&self, first: u64) {
-        drop(self.lock().leave(first));
+        drop(self.room.lock().leave(first));
     }
 
     /// Those whose time is up hear that their outcome is not known.
     pub(crate) fn sweep(&self, now: Instant) {
-        let mut room = self.lock();
+        let mut room = self.room.lock();
         let late: Vec<u64> = room
             .waiting
             .iter()
@@ -129,7 +124,7 @@ impl WaitingRoom {
 
     /// Nobody else gets in, and those who wait are told.
     pub(crate) fn close(&self) {
-        let mut room = self.lock();
+        let mut room = self.room.lock();
         room.closed = true;
         room.commands = 0;
         let left = std::mem::take(&mut room.waiting);
@@ -141,7 +136,7 @@ impl WaitingRoom {
 
     /// How many commands are waited for.
     pub(crate) fn commands(&self) -> usize {
-        self.lock().commands
+        self.room.lock().commands
     }
 }
 

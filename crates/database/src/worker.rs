@@ -93,10 +93,7 @@ impl Worker {
         }
         let batch = Batch::new(fetched.from, &incoming).sent(*sent);
         let began = Instant::now();
-        let stepped = match store {
-            Some(store) => step(store, claim, &batch),
-            None => self.settings.connect().and_then(|opened| step(store.insert(opened), claim, &batch)),
-        };
+        let stepped = self.settings.connected(store).and_then(|store| step(store, claim, &batch));
         let took = began.elapsed();
         if stepped.as_ref().is_err_and(|error| !matches!(error, Error::Busy { .. } | Error::Newer { .. })) {
             // A connection that failed is not used again.

@@ -3,12 +3,12 @@
 //! Whoever waits is noted before the checkout is asked for, so that an end which comes at once is not missed.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use holdfast_domain::shop::{CheckoutAnswer, OrderId, TrNum};
 use tokio::sync::watch;
 
-use crate::Refusal;
+use crate::{Monitor, Refusal};
 
 /// One order that is waited for.
 struct Awaited {
@@ -26,7 +26,7 @@ struct EndsState {
 /// Those who wait.
 pub struct Ends {
     callers_max: usize,
-    state: Mutex<EndsState>,
+    state: Monitor<EndsState>,
 }
 
 /// A caller that waits; forgotten when dropped.
@@ -40,11 +40,7 @@ impl Ends {
     /// Of so many callers at most.
     #[must_use]
     pub fn new(callers_max: usize) -> Ends {
-        Ends { callers_max, state: Mutex::default() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, EndsState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        Ends { callers_max, state: Monitor::default() }
     }
 
     /// From now on the ends of that order are heard.
@@ -52,7 +48,7 @@ impl Ends {
     /// # Errors
     /// If too many wait, or the engine ends.
     pub fn wait_for(self: &Arc<Ends>, order: &OrderId) -> Result<EndWaiter, Refusal> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.closed {
             return Err(Refusal::Closed("the node is shutting down".to_owned()));
         }
@@ -70,7 +66,7 @@ impl Ends {
 
     /// A checkout of that order has come to its end.
     pub fn tell(&self, order: &OrderId, answer: CheckoutAnswer) {
-        if let Some(awaited) = self.lock().orders.get(order) {
+        if let Some(awaited) = self.state.lock().orders.get(order) {
             awaited.end.send_replace(Some(answer));
         }
     }
@@ -78,12 +74,12 @@ impl Ends {
     /// Whether nobody waits: then nothing needs to be read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.lock().callers == 0
+        self.state.lock().callers == 0
     }
 
     /// The engine ends: whoever waits is told where the checkout stands, and nobody waits any more.
     pub fn close(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.closed = true;
         state.orders.clear();
     }
@@ -105,7 +101,7 @@ impl EndWaiter {
 
 impl Drop for EndWaiter {
     fn drop(&mut self) {
-        let mut state = self.ends.lock();
+        let mut state = self.ends.state.lock();
         state.callers -= 1;
         if let Some(awaited) = state.orders.get_mut(&self.order) {
             awaited.callers -= 1;
@@ -148,7 +144,7 @@ mod tests {
         drop(one);
         assert!(!ends.is_empty());
         drop(two);
-        assert!(ends.is_empty() && ends.lock().orders.is_empty());
+        assert!(ends.is_empty() && ends.state.lock().orders.is_empty());
         let mut last = ends.wait_for(&order).unwrap();
         ends.close();
         assert_eq!(runtime.block_on(last.end_of(tr(3))), None);

@@ -17,7 +17,8 @@
 //! | `views` | transfers, holds and figures, to look at |
 //! | `wallets` | tokens: selected, locked and spent |
 //! | `shop` | users, items, orders and checkouts |
-//! | `claims`, `ends`, `meters` | what engines have alike: claims on tokens on their way, who waits for ends of checkouts, counters |
+//! | `claims`, `ends` | what engines have alike: claims on tokens on their way, who waits for ends of checkouts |
+//! | `meters`, `monitor` | counters of checkouts; a state that threads share and wait for |
 //! | `callbacks` | callbacks that were given up, and another try for them |
 //! | `upkeep` | backups, and a word on the clock |
 //! | `health` | how the parts of an engine are |
@@ -30,6 +31,7 @@ mod ends;
 mod engine;
 mod health;
 mod meters;
+mod monitor;
 mod payments;
 mod refusal;
 mod shop;
@@ -44,6 +46,7 @@ pub use ends::{EndWaiter, Ends};
 pub use engine::{Engine, Profile};
 pub use health::{Component, Health};
 pub use meters::ShopMeters;
+pub use monitor::Monitor;
 pub use payments::{Answer, Payments, Question, Written};
 pub use refusal::{EngineError, Refusal};
 pub use shop::{

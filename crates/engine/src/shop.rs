@@ -1,6 +1,6 @@
 //! The shop: users with credit, items with stock, orders, and their checkout.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::callers::{CheckoutState, OpenCheckouts, WAIT_MS_DEFAULT};
@@ -10,7 +10,7 @@ use holdfast_domain::shop::{
     ShopOutcome, ShopRefusal, Side, TryKey, UserId, UserRow,
 };
 
-use crate::{Doing, Refusal};
+use crate::{Doing, Monitor, Refusal};
 
 /// Why a request to the shop was not done. Nothing was, except perhaps after [`Refusal::Unknown`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -166,18 +166,18 @@ impl Troubles {
 
 /// Where it is noted. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct NotedTroubles(Arc<Mutex<Troubles>>);
+pub struct NotedTroubles(Arc<Monitor<Troubles>>);
 
 impl NotedTroubles {
     /// What is wrong with the sides that are outside.
     #[must_use]
     pub fn seen(&self) -> Troubles {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 
     /// Notes that a side gave no answer, and why; or, with `None`, that it did. Whether that is a change from well to not well.
     pub fn note(&self, side: Side, why: Option<&str>) -> bool {
-        let mut troubles = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut troubles = self.0.lock();
         let is_new = why.is_some() && troubles.of(side).is_none();
         if troubles.of(side) != why {
             *troubles = std::mem::take(&mut *troubles).with(side, why);

@@ -1,6 +1,8 @@
 //! Rings when a thread of the hub dies: a hub whose state is in doubt takes and shows nothing.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use crate::health::{Health, Status};
 
@@ -10,39 +12,30 @@ pub(crate) fn in_full(error: &dyn std::error::Error) -> String {
         .fold(error.to_string(), |line, cause| format!("{line}: {cause}"))
 }
 
-/// Watches one thread.
-pub(crate) struct StopAlarm {
-    thread: &'static str,
-    health: Arc<Health>,
-    ring: Box<dyn Fn(&str) + Send>,
+/// Starts a thread of the hub.
+pub(crate) fn thread(
+    name: &'static str,
+    body: impl FnOnce() + Send + 'static,
+) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(body)
 }
 
-impl StopAlarm {
-    /// An alarm for that thread; `ring` must let nobody wait for it any more.
-    pub(crate) fn new(
-        thread: &'static str,
-        health: Arc<Health>,
-        ring: impl Fn(&str) + Send + 'static,
-    ) -> StopAlarm {
-        StopAlarm { thread, health, ring: Box::new(ring) }
-    }
-
-    /// Runs the thread's body; rings if it does not come back.
-    pub(crate) fn watch(self, body: impl FnOnce()) {
-        let armed = Armed(&self);
-        body();
-        std::mem::forget(armed);
-    }
-}
-
-struct Armed<'a>(&'a StopAlarm);
-
-impl Drop for Armed<'_> {
-    fn drop(&mut self) {
-        let thread = self.0.thread;
-        let reason =
-            format!("the {thread} stopped on a broken invariant; see the log of this process and restart it");
-        self.0.health.set(Status::Stopped(reason.clone()));
-        (self.0.ring)(&reason);
-    }
+/// The same; if its body does not come back, the hub has stopped. `ring` must let nobody wait for the thread any more.
+pub(crate) fn watched(
+    name: &'static str,
+    health: &Arc<Health>,
+    ring: impl FnOnce(&str) + Send + 'static,
+    body: impl FnOnce() + Send + 'static,
+) -> std::io::Result<JoinHandle<()>> {
+    let health = Arc::clone(health);
+    thread(name, move || {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(body)) {
+            let reason = format!(
+                "the {name} stopped on a broken invariant; see the log of this process and restart it"
+            );
+            health.set(Status::Stopped(reason.clone()));
+            ring(&reason);
+            resume_unwind(panic);
+        }
+    })
 }

@@ -10,11 +10,11 @@
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use holdfast_disk::{FileSystem, LogId};
-use holdfast_engine::BackupStatus;
+use holdfast_engine::{BackupStatus, Monitor};
 use holdfast_log::{Log, LogError, Retention, SegmentSpan, write_end_mark};
 use holdfast_store::{CheckpointFiles, FOLDERS, Held, StoreError, files_of};
 
@@ -40,29 +40,17 @@ pub(crate) const RESTS_BESIDE_PAYMENTS: u32 = 3;
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// There is something where the backup should go.
-    #[error("{} is not empty. Name a directory that is empty or does not exist", dir.display())]
-    NotEmpty {
-        /// The directory.
-        dir: PathBuf,
-    },
+    #[error("{} is not empty. Name a directory that is empty or does not exist", .0.display())]
+    NotEmpty(PathBuf),
     /// The path means nothing to the hub's process.
-    #[error("{} is not absolute. The hub writes the backup on its own machine: name the whole path", dir.display())]
-    NotAbsolute {
-        /// The directory.
-        dir: PathBuf,
-    },
+    #[error("{} is not absolute. The hub writes the backup on its own machine: name the whole path", .0.display())]
+    NotAbsolute(PathBuf),
     /// It would copy itself.
-    #[error("{} lies in the data directory. Name another one", dir.display())]
-    Inside {
-        /// The directory.
-        dir: PathBuf,
-    },
-    /// Only one at a time.
-    #[error("a backup to {} is being made. Wait until it is done", dir.display())]
-    Running {
-        /// Where that one goes.
-        dir: PathBuf,
-    },
+    #[error("{} lies in the data directory. Name another one", .0.display())]
+    Inside(PathBuf),
+    /// Only one at a time; that one goes there.
+    #[error("a backup to {} is being made. Wait until it is done", .0.display())]
+    Running(PathBuf),
     /// The hub ends or has stopped.
     #[error("the hub has stopped before there was a checkpoint to copy")]
     Stopped,
@@ -153,17 +141,17 @@ impl Source {
     /// Refuses a place where no backup can go.
     pub(crate) fn check_target(&self, dir: &Path) -> Result<(), BackupError> {
         if !dir.is_absolute() {
-            return Err(BackupError::NotAbsolute { dir: dir.to_owned() });
+            return Err(BackupError::NotAbsolute(dir.to_owned()));
         }
         // Where it really leads, as far as it exists: links and dots may hide that.
         let there = dir.ancestors().find_map(|parent| std::fs::canonicalize(parent).ok());
         let data = std::fs::canonicalize(&self.data).unwrap_or_else(|_| self.data.clone());
         if dir.starts_with(&self.data) || there.is_some_and(|there| there.starts_with(&data)) {
-            return Err(BackupError::Inside { dir: dir.to_owned() });
+            return Err(BackupError::Inside(dir.to_owned()));
         }
         match self.fs.list(dir) {
             Ok(names) if names.is_empty() => Ok(()),
-            Ok(_) => Err(BackupError::NotEmpty { dir: dir.to_owned() }),
+            Ok(_) => Err(BackupError::NotEmpty(dir.to_owned())),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(io("list", dir)(error)),
         }
@@ -363,23 +351,19 @@ pub fn backup_stopped(
 /// Backups of a running hub, one at a time.
 pub(crate) struct Backups {
     pub(crate) source: Source,
-    pub(crate) status: Mutex<BackupStatus>,
+    pub(crate) status: Monitor<BackupStatus>,
 }
 
 impl Backups {
-    fn lock(&self) -> MutexGuard<'_, BackupStatus> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn status(&self) -> BackupStatus {
-        self.lock().clone()
+        self.status.lock().clone()
     }
 
     /// Takes the place of the one that is being made, if the target will do.
     pub(crate) fn begin(&self, dir: &Path) -> Result<(), BackupError> {
-        let mut status = self.lock();
+        let mut status = self.status.lock();
         if let BackupStatus::Running { dir, .. } = &*status {
-            return Err(BackupError::Running { dir: dir.clone() });
+            return Err(BackupError::Running(dir.clone()));
         }
         self.source.check_target(dir)?;
         *status = BackupStatus::Running { dir: dir.to_owned(), done: 0, total: 0 };
@@ -390,11 +374,11 @@ impl Backups {
     pub(crate) fn run(&self, dir: &Path, held: impl FnOnce() -> Option<Held>) {
         let made = held().ok_or(BackupError::Stopped).and_then(|held| {
             self.source.copy(&held, dir, &mut |done, total| {
-                *self.lock() = BackupStatus::Running { dir: dir.to_owned(), done, total };
+                *self.status.lock() = BackupStatus::Running { dir: dir.to_owned(), done, total };
             })
         });
         let dir = dir.to_owned();
-        *self.lock() = match made {
+        *self.status.lock() = match made {
             Ok(backup) => {
                 tracing::info!(dir = %dir.display(), offset = backup.offset, "a backup was made");
                 let (bytes, files) = (backup.bytes(), backup.files.len());

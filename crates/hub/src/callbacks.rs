@@ -5,13 +5,12 @@
 //! numbers; the feed only tells how many of them are durable. However far a deliverer is behind, nothing waits in
 //! memory for it.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-
 use holdfast_disk::BLOCK;
 use holdfast_domain::callbacks::CallbackMessage;
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::transfers::{Code, Reason, TransferState};
+use holdfast_engine::Monitor;
 use holdfast_store::{CallbackRows, StoreError};
 
 /// One message to be delivered.
@@ -127,63 +126,53 @@ struct FeedState {
 
 /// Tells the deliverer how many callbacks are durable, and gives them out.
 pub struct CallbackFeed {
-    state: Mutex<FeedState>,
-    changed: Condvar,
+    state: Monitor<FeedState>,
     rows: CallbackRows,
 }
 
 impl CallbackFeed {
     /// A feed of these rows, of which the first `durable` may be delivered.
     pub(crate) fn new(rows: CallbackRows, durable: u64) -> CallbackFeed {
-        CallbackFeed {
-            state: Mutex::new(FeedState { durable, ended_below: 0, closed: false }),
-            changed: Condvar::new(),
-            rows,
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, FeedState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        CallbackFeed { state: Monitor::new(FeedState { durable, ended_below: 0, closed: false }), rows }
     }
 
     /// All rows before `end` are durable.
     pub(crate) fn advance(&self, end: u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if end > state.durable {
             state.durable = end;
             drop(state);
-            self.changed.notify_all();
+            self.state.notify_all();
         }
     }
 
     /// Everything below this number has been delivered or given up.
     pub fn ended_below(&self, number: u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.ended_below = state.ended_below.max(number.min(state.durable));
     }
 
     /// The place before which no row is needed any more.
     pub(crate) fn unneeded_before(&self) -> u64 {
-        place_of(self.lock().ended_below)
+        place_of(self.state.lock().ended_below)
     }
 
     /// How many callbacks are durable.
     #[must_use]
     pub fn durable(&self) -> u64 {
-        self.lock().durable
+        self.state.lock().durable
     }
 
     /// Waits until more than `known` are durable and tells how many; `None` when there will be no more.
     pub fn wait_beyond(&self, known: u64) -> Option<u64> {
         let idle = |state: &mut FeedState| state.durable <= known && !state.closed;
-        let state = self.changed.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.wait_while(self.state.lock(), idle);
         (state.durable > known).then_some(state.durable)
     }
 
     /// Says that there will be no more.
     pub fn close(&self) {
-        self.lock().closed = true;
-        self.changed.notify_all();
+        self.state.change(|state| state.closed = true);
     }
 
     /// The durable rows with numbers from `from` to `to`, in order. Those that were removed as delivered are left out.

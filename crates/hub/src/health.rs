@@ -1,8 +1,8 @@
 //! Whether the hub can be used, and if not, why.
 
 use std::fmt;
-use std::sync::Mutex;
 
+use holdfast_engine::Monitor;
 use holdfast_engine::clock::ClockFault;
 
 /// What stands in the way, if anything.
@@ -31,23 +31,19 @@ impl fmt::Display for Status {
 
 /// The status, shared between the threads.
 #[derive(Debug)]
-pub struct Health(Mutex<Status>);
+pub struct Health(Monitor<Status>);
 
 impl Default for Health {
     fn default() -> Health {
-        Health(Mutex::new(Status::Ready))
+        Health(Monitor::new(Status::Ready))
     }
 }
 
 impl Health {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Status> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
     /// The status now.
     #[must_use]
     pub fn status(&self) -> Status {
-        self.lock().clone()
+        self.0.lock().clone()
     }
 
     /// Readiness comes and goes; an end is for good, and a stop is the last word.
@@ -57,7 +53,7 @@ impl Health {
             Status::ShuttingDown => 1,
             Status::Stopped(_) => 2,
         };
-        let mut now = self.lock();
+        let mut now = self.0.lock();
         let stopped_already = matches!(*now, Status::Stopped(_));
         if finality(&status) >= finality(&now) && !stopped_already && *now != status {
             *now = status.clone();

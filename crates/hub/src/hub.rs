@@ -1,19 +1,19 @@
 //! Start and stop: opening a data directory, the threads, and the handle that the edges hold.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use holdfast_disk::DirLock;
 use holdfast_engine::clock::Clock;
-use holdfast_engine::{BackupRefusal, BackupStatus, NotedTroubles, Refusal, Upkeep};
+use holdfast_engine::{BackupRefusal, BackupStatus, Monitor, NotedTroubles, Refusal, Upkeep};
 use holdfast_log::{
     FileSystem, Log, LogError, LogId, OpenReport, Reader, SegmentLog, SegmentOptions, SegmentReader, Tail,
 };
 use holdfast_store::{LocalStore, StoreError, reached, recover};
 
-use crate::alarm::StopAlarm;
+use crate::alarm::{thread, watched};
 use crate::backup::{BackupError, Backups, RESTS_BESIDE_PAYMENTS, Source};
 use crate::callbacks::CallbackFeed;
 use crate::core::Core;
@@ -47,17 +47,11 @@ pub enum OpenError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Another process has the data directory.
-    #[error("{} is in use by another process. Stop it, or use another --data directory", data.display())]
-    InUse {
-        /// The data directory.
-        data: PathBuf,
-    },
+    #[error("{} is in use by another process. Stop it, or use another --data directory", .0.display())]
+    InUse(PathBuf),
     /// Something is in a directory in which a new hub should be made.
-    #[error("{} is not empty. Name a directory that is empty or does not exist", data.display())]
-    NotEmpty {
-        /// The data directory.
-        data: PathBuf,
-    },
+    #[error("{} is not empty. Name a directory that is empty or does not exist", .0.display())]
+    NotEmpty(PathBuf),
     /// The data directory cannot be made or locked.
     #[error("{} cannot be made or locked", data.display())]
     Data {
@@ -243,7 +237,7 @@ fn lock(fs: &dyn FileSystem, data: &Path) -> Result<DirLock, OpenError> {
     let folder = store_folder(data);
     fs.create_dir_all(&folder).map_err(unusable)?;
     fs.lock_dir(&folder).map_err(|error| match error.kind() {
-        std::io::ErrorKind::WouldBlock => OpenError::InUse { data: data.to_owned() },
+        std::io::ErrorKind::WouldBlock => OpenError::InUse(data.to_owned()),
         _ => unusable(error),
     })
 }
@@ -351,7 +345,7 @@ impl HubHandle {
             let held = || asked.ok().and_then(|()| receive.recv().ok()).flatten();
             handle.backups.run(&target, held);
         };
-        match std::thread::Builder::new().name("backup".to_owned()).spawn(body) {
+        match thread("backup", body) {
             Ok(_) => Ok(()),
             Err(source) => {
                 self.backups.run(dir, || None);
@@ -364,10 +358,10 @@ impl HubHandle {
 impl Upkeep for HubHandle {
     fn begin_backup(&self, dir: &Path) -> Result<(), BackupRefusal> {
         HubHandle::begin_backup(self, dir).map_err(|error| match error {
-            BackupError::NotEmpty { .. } | BackupError::NotAbsolute { .. } | BackupError::Inside { .. } => {
+            BackupError::NotEmpty(_) | BackupError::NotAbsolute(_) | BackupError::Inside(_) => {
                 BackupRefusal::Unsuitable(error.to_string())
             }
-            BackupError::Running { .. } => BackupRefusal::Running(error.to_string()),
+            BackupError::Running(_) => BackupRefusal::Running(error.to_string()),
             _ => BackupRefusal::Failed(error.to_string()),
         })
     }
@@ -399,7 +393,7 @@ impl Hub {
         let feed = CallbackFeed::new(core.store().callback_rows(), core.progress().next_callback);
         let feed = Arc::new(feed);
         let preparer = log.spare_preparer();
-        let spare = thread("spare segment", move || preparer.run())?;
+        let spare = thread("spare segment", move || preparer.run()).map_err(OpenError::Thread)?;
         let intake = Arc::new(Intake::new(options));
         let tokens = TokenIndex::of(core.store(), clock.read().wall, &options.tokens);
         let tokens = Arc::new(tokens.map_err(OpenError::Tokens)?);
@@ -418,18 +412,16 @@ impl Hub {
             holds: Arc::clone(&holds),
         };
         let keeper = Keeper::threaded(&intake, &health, pruner).map_err(OpenError::Thread)?;
-        let hands = (journal, keeper);
+        let helpers = (journal, keeper);
         let writer_clock = Arc::clone(&clock);
         let writer =
-            Writer::new(core, Arc::clone(&intake), hands, writer_clock, Arc::clone(&health), options)
+            Writer::new(core, Arc::clone(&intake), helpers, writer_clock, Arc::clone(&health), options)
                 .forgetting(Arc::clone(&feed));
-        let alarm = StopAlarm::new("writer", Arc::clone(&health), {
-            let intake = Arc::clone(&intake);
-            move |reason: &str| intake.abandon(reason)
-        });
-        let writer = thread("writer", move || alarm.watch(|| writer.run()))?;
+        let ringing = Arc::clone(&intake);
+        let ring = move |reason: &str| ringing.abandon(reason);
+        let writer = watched("writer", &health, ring, move || writer.run()).map_err(OpenError::Thread)?;
         let source = Source { fs, data, retention, log_id, holds, rests: RESTS_BESIDE_PAYMENTS };
-        let backups = Arc::new(Backups { source, status: Mutex::new(BackupStatus::None) });
+        let backups = Arc::new(Backups { source, status: Monitor::new(BackupStatus::None) });
         let timer = Arc::new(Timer::default());
         let ticking = timer.start(Arc::clone(&tokens), Arc::clone(&clock)).map_err(OpenError::Thread)?;
         let tokens = HubVault {
@@ -465,10 +457,6 @@ impl Hub {
     pub fn stop(self) {
         drop(self);
     }
-}
-
-fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(OpenError::Thread)
 }
 
 impl Drop for Hub {

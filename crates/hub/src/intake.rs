@@ -1,13 +1,13 @@
 //! The bounded queue in front of the writer. What does not fit is refused at once; nothing ever grows.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::records::Sealed;
 use holdfast_engine::clock::Reading;
-use holdfast_engine::{Answer, Refusal};
+use holdfast_engine::{Answer, Monitor, Refusal};
 use holdfast_store::LocalStore;
 use tokio::sync::oneshot;
 
@@ -66,8 +66,7 @@ struct IntakeState {
 
 /// The queue.
 pub struct Intake {
-    state: Mutex<IntakeState>,
-    changed: Condvar,
+    state: Monitor<IntakeState>,
     options: HubOptions,
     meters: Meters,
 }
@@ -76,16 +75,12 @@ impl Intake {
     /// An empty queue with these bounds.
     #[must_use]
     pub fn new(options: HubOptions) -> Intake {
-        Intake { state: Mutex::default(), changed: Condvar::new(), options, meters: Meters::default() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, IntakeState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        Intake { state: Monitor::default(), options, meters: Meters::default() }
     }
 
     /// The state, as long as something is taken.
     fn open(&self) -> Result<MutexGuard<'_, IntakeState>, Refusal> {
-        let state = self.lock();
+        let state = self.state.lock();
         match &state.closed {
             Some(reason) => Err(Refusal::Closed(reason.clone())),
             None => Ok(state),
@@ -119,7 +114,7 @@ impl Intake {
         let wakes = state.writer_waits && !state.journal_busy;
         drop(state);
         if wakes {
-            self.changed.notify_all();
+            self.state.notify_all();
         }
         Ok(())
     }
@@ -135,7 +130,7 @@ impl Intake {
         }
         state.queries.push_back(query);
         drop(state);
-        self.changed.notify_all();
+        self.state.notify_all();
         Ok(())
     }
 
@@ -182,32 +177,30 @@ impl Intake {
         state.after_checkpoint.push(query);
         state.woken = true;
         drop(state);
-        self.changed.notify_all();
+        self.state.notify_all();
         Ok(())
     }
 
     /// Tells the writer that an operator believes the wall clock as it was `seen`.
     pub fn confirm_clock(&self, seen: Reading) {
-        self.lock().confirmed_clock = Some(seen);
-        self.changed.notify_all();
+        self.state.change(|state| state.confirmed_clock = Some(seen));
     }
 
     /// Lets the writer look around: something of its own was done.
     pub(crate) fn wake(&self) {
-        self.lock().woken = true;
-        self.changed.notify_all();
+        self.state.change(|state| state.woken = true);
     }
 
     /// Takes nothing more. What waits is still worked off unless the log has failed.
     pub fn close(&self, reason: &str) {
-        self.lock().closed.get_or_insert_with(|| reason.to_owned());
-        self.changed.notify_all();
+        self.state.lock().closed.get_or_insert_with(|| reason.to_owned());
+        self.state.notify_all();
     }
 
     /// Closes, and refuses what waits: nobody will come for it.
     pub(crate) fn abandon(&self, reason: &str) {
         self.close(reason);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         (state.records, state.bytes) = (0, 0);
         let submissions = std::mem::take(&mut state.submissions);
         let queries = (std::mem::take(&mut state.queries), std::mem::take(&mut state.after_checkpoint));
@@ -219,18 +212,18 @@ impl Intake {
     /// The journal is gone: nobody else would say that it is free.
     pub(crate) fn journal_died(&self, reason: &str) {
         self.close(reason);
-        self.lock().journal_dead = true;
+        self.state.lock().journal_dead = true;
         self.set_journal_busy(false);
     }
 
     pub(crate) fn set_journal_busy(&self, busy: bool) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         // The writer may begin a frame in the moment in which the journal dies.
         state.journal_busy = busy && !state.journal_dead;
         let wakes = state.writer_waits && !busy;
         drop(state);
         if wakes {
-            self.changed.notify_all();
+            self.state.notify_all();
         }
     }
 
@@ -245,20 +238,19 @@ impl Intake {
                     && !state.woken
                     && state.closed.is_none())
         };
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.writer_waits = true;
-        let waited = self.changed.wait_timeout_while(state, patience, idle);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.wait_while_for(state, patience, idle);
         // Time may be up while a frame is still on its way to the disk.
         let busy = |state: &mut IntakeState| state.journal_busy;
-        let mut state = self.changed.wait_while(state, busy).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.wait_while(state, busy);
         state.writer_waits = false;
         state.closed.is_none() || !state.submissions.is_empty() || !state.queries.is_empty()
     }
 
     /// Takes a few questions, and submissions up to the size of a frame.
     pub(crate) fn take(&self) -> Gathered {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.woken = false;
         let mut submissions = Vec::with_capacity(state.submissions.len().min(1024));
         let (mut bytes, mut lone) = (0, 0);

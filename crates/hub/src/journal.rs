@@ -15,7 +15,7 @@ use holdfast_domain::tokens::TokenEffect;
 use holdfast_engine::{Answer, Refusal};
 use holdfast_log::{FrameBuf, FrameHeader, Log, Tail};
 
-use crate::alarm::{StopAlarm, in_full};
+use crate::alarm::{in_full, watched};
 use crate::callbacks::CallbackFeed;
 use crate::health::{Health, Status};
 use crate::intake::Intake;
@@ -144,13 +144,9 @@ impl Journal {
         let (jobs, inbox) = sync_channel(2);
         let tail = log.tail();
         let appender = Appender { followers: Some(followers), ..Appender::new(log, intake, health) };
-        let alarm = StopAlarm::new("journal", Arc::clone(health), {
-            let intake = Arc::clone(intake);
-            move |reason: &str| intake.journal_died(reason)
-        });
-        let thread = std::thread::Builder::new()
-            .name("journal".to_owned())
-            .spawn(move || alarm.watch(|| work(appender, &inbox)))?;
+        let ringing = Arc::clone(intake);
+        let ring = move |reason: &str| ringing.journal_died(reason);
+        let thread = watched("journal", health, ring, move || work(appender, &inbox))?;
         let (jobs, thread, intake) = (Some(jobs), Some(thread), Arc::clone(intake));
         Ok(Journal { kind: Kind::Threaded { jobs, thread, intake }, tail })
     }

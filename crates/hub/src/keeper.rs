@@ -5,14 +5,15 @@
 //! disk is in doubt, and only a restart looks at it afresh.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use holdfast_engine::Monitor;
 use holdfast_store::{Done, Job, StoreError};
 
-use crate::alarm::{StopAlarm, in_full};
+use crate::alarm::{in_full, watched};
 use crate::health::{Health, Status};
 use crate::intake::Intake;
 use crate::limits::{BACKGROUND_NICENESS, STORE_WRITES_WAITING_MAX};
@@ -37,8 +38,7 @@ struct Threads {
 
 /// What jobs have done, on its way back to the writer.
 struct Results {
-    state: Mutex<ResultState>,
-    changed: Condvar,
+    state: Monitor<ResultState>,
     health: Arc<Health>,
     /// Here the writer is woken, and nothing is taken after a failure.
     intake: Arc<Intake>,
@@ -54,10 +54,6 @@ struct ResultState {
 }
 
 impl Results {
-    fn lock(&self) -> MutexGuard<'_, ResultState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn run(&self, job: Job) {
         let (is_checkpoint, is_merge) = (job.is_checkpoint(), job.is_merge());
         let started = Instant::now();
@@ -81,20 +77,20 @@ impl Results {
                 if let Some((not_needed, progress)) = done.log_not_needed() {
                     self.pruner.after_checkpoint(not_needed, progress);
                 }
-                self.lock().done.push_back(done);
+                self.state.lock().done.push_back(done);
                 self.intake.wake();
             }
             Ok(_) => {}
             Err(error) => self.fail(&reason(&error)),
         }
-        self.changed.notify_all();
+        self.state.notify_all();
     }
 
     fn fail(&self, reason: &str) {
-        self.lock().failed = true;
+        self.state.lock().failed = true;
         self.health.set(Status::Stopped(reason.to_owned()));
         self.intake.close(reason);
-        self.changed.notify_all();
+        self.state.notify_all();
     }
 }
 
@@ -127,8 +123,7 @@ impl Keeper {
         pruner: Pruner,
     ) -> std::io::Result<Keeper> {
         let results = Arc::new(Results {
-            state: Mutex::default(),
-            changed: Condvar::new(),
+            state: Monitor::default(),
             health: Arc::clone(health),
             intake: Arc::clone(intake),
             meters: StoreMeters::default(),
@@ -140,10 +135,8 @@ impl Keeper {
         let (checkpoints, checkpoint_inbox) = sync_channel::<Job>(1);
         let (merges, merge_inbox) = sync_channel::<Job>(1);
         let spawn = |name: &'static str, work: Box<dyn FnOnce(&Results) + Send>| {
-            let (results, watched) = (Arc::clone(&results), Arc::clone(&results));
-            let alarm = StopAlarm::new(name, Arc::clone(health), move |reason: &str| watched.fail(reason));
-            let body = move || alarm.watch(|| work(&results));
-            std::thread::Builder::new().name(name.to_owned()).spawn(body)
+            let (results, ringing) = (Arc::clone(&results), Arc::clone(&results));
+            watched(name, health, move |reason| ringing.fail(reason), move || work(&results))
         };
         let each = |inbox: Receiver<Job>| {
             Box::new(move |results: &Results| {
@@ -177,7 +170,7 @@ impl Keeper {
             Kind::Threaded(Threads { writes, merges, results, .. }) => {
                 let inbox = if job.is_merge() { merges } else { writes };
                 if inbox.as_ref().is_none_or(|inbox| inbox.send(job).is_err()) {
-                    results.lock().failed = true;
+                    results.state.lock().failed = true;
                 }
             }
         }
@@ -188,7 +181,7 @@ impl Keeper {
         match &mut self.0 {
             Kind::ByHand(_) => Ok(VecDeque::new()),
             Kind::Threaded(threads) => {
-                let mut state = threads.results.lock();
+                let mut state = threads.results.state.lock();
                 if state.failed { Err(()) } else { Ok(std::mem::take(&mut state.done)) }
             }
         }
@@ -199,16 +192,7 @@ impl Keeper {
         if let Kind::Threaded(Threads { results, .. }) = &self.0 {
             results.hurry.set();
             let idle = |state: &mut ResultState| state.done.is_empty() && !state.failed;
-            drop(results.changed.wait_while(results.lock(), idle));
-        }
-    }
-
-    /// Jobs that wait to be run by hand.
-    #[must_use]
-    pub fn waiting(&self) -> usize {
-        match &self.0 {
-            Kind::ByHand(jobs) => jobs.len(),
-            Kind::Threaded(_) => 0,
+            drop(results.state.wait_while(results.state.lock(), idle));
         }
     }
 

@@ -67,7 +67,7 @@ pub use journal::Journal;
 pub use keeper::Keeper;
 pub use offline::Offline;
 pub use progress::{Counts, Progress};
-pub use replay::{ReplayError, replay, replay_with};
+pub use replay::{ReplayError, replay_with};
 pub use shop::HubShop;
 pub use tokens::{FundingClaim, HubVault};
 pub use writer::{Turn, Writer};

@@ -34,7 +34,7 @@ impl Offline {
         let unusable = |source| OpenError::Data { data: data.to_owned(), source };
         fs.create_dir_all(data).map_err(unusable)?;
         if !fs.list(data).map_err(unusable)?.is_empty() {
-            return Err(OpenError::NotEmpty { data: data.to_owned() });
+            return Err(OpenError::NotEmpty(data.to_owned()));
         }
         let opened = Opened::open(fs, data, SegmentOptions::default(), log_id)?;
         let (log, core, lock) = opened.into_parts();

@@ -111,18 +111,10 @@ pub(crate) enum Rules {
     Any,
 }
 
-/// Replays every frame into `core`.
+/// Replays every frame into `core`, showing each with its commands and effects right after it was applied.
 ///
 /// # Errors
 /// The first frame that cannot be read, parsed or matched to the chain.
-pub fn replay<S: Store>(frames: Frames, core: &mut Core<S>) -> Result<(), ReplayError> {
-    replay_with(frames, core, |_, _, _, _| {})
-}
-
-/// As [`replay`], showing each frame with its commands and effects right after it was applied.
-///
-/// # Errors
-/// As [`replay`].
 pub fn replay_with<S: Store>(
     frames: Frames,
     core: &mut Core<S>,
@@ -134,11 +126,11 @@ pub fn replay_with<S: Store>(
     })
 }
 
-/// As [`replay`], running the store's jobs on the way and making checkpoints every `checkpoint_bytes`, so that a long
+/// As [`replay_with`], running the store's jobs on the way and making checkpoints every `checkpoint_bytes`, so that a long
 /// log takes no more memory than a running hub.
 ///
 /// # Errors
-/// As [`replay`], or if the store's files cannot be written.
+/// As [`replay_with`], or if the store's files cannot be written.
 pub(crate) fn replay_keeping(
     frames: Frames,
     core: &mut Core<LocalStore>,

@@ -242,9 +242,7 @@ fn attempt(
                 core.run_jobs()?;
                 compare_at(check, offset, core);
             } else {
-                let found = "it stands where no frame of the log ends".to_owned();
-                let file = check.file_of(offset);
-                check.find(StoreFinding { file, position: None, found, from_later_release: false });
+                find(check, offset, "it stands where no frame of the log ends".to_owned());
             }
         }
         Ok(())
@@ -267,9 +265,7 @@ fn attempt(
     })?;
     let shortened = !waiting.is_empty();
     for offset in waiting {
-        let (found, file) =
-            (format!("it stands at {offset}, and the log ends at {}", core.end()), check.file_of(offset));
-        check.find(StoreFinding { file, position: None, found, from_later_release: false });
+        find(&mut check, offset, format!("it stands at {offset}, and the log ends at {}", core.end()));
     }
     let position_changes = auditor.rows;
     let mut token_locks = 0;
@@ -339,12 +335,13 @@ fn compare_at(check: &mut StoreCheck, offset: u64, core: &Core<LocalStore>) {
         }
         Some(_) => return,
     };
-    check.find(StoreFinding {
-        file: check.file_of(offset),
-        position: None,
-        found,
-        from_later_release: false,
-    });
+    find(check, offset, found);
+}
+
+/// Something is wrong with the checkpoint at `offset`.
+fn find(check: &mut StoreCheck, offset: u64, found: String) {
+    let file = check.file_of(offset);
+    check.find(StoreFinding { file, position: None, found, from_later_release: false });
 }
 
 /// A scratch store that stands where the checkpoint at `offset` stands, from copies of its files.

@@ -63,22 +63,19 @@ impl Writer {
         health: Arc<Health>,
         options: HubOptions,
     ) -> Writer {
-        let guard = ClockGuard::new(options.clock_jump_max, core.last_time());
-        let meters = Meters::default();
-        let (feed, stopped, after_checkpoint) = (None, false, Vec::new());
         Writer {
+            guard: ClockGuard::new(options.clock_jump_max, core.last_time()),
             core,
             intake,
             journal,
             keeper,
-            feed,
+            feed: None,
             clock,
-            guard,
             health,
             options,
-            meters,
-            stopped,
-            after_checkpoint,
+            meters: Meters::default(),
+            stopped: false,
+            after_checkpoint: Vec::new(),
         }
     }
 

@@ -178,7 +178,7 @@ async fn waiting<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -
 
 fn decide(node: &NodeHandle, commands: Vec<Command>) {
     let (send, told) = std::sync::mpsc::channel();
-    node.decide(commands, Box::new(move |outcomes| send.send(outcomes).unwrap())).unwrap();
+    node.decide(commands, None, Box::new(move |outcomes| send.send(outcomes).unwrap())).unwrap();
     let outcomes = told.recv_timeout(PATIENCE).expect("every caller is told").unwrap();
     assert!(outcomes.iter().all(|outcome| outcome.code.is_none()), "{outcomes:?}");
 }

@@ -80,12 +80,12 @@ impl Engine for DatabaseEngine {
 impl Payments for DatabaseEngine {
     fn decide(&self, records: Sealed, answer: Answer) -> Result<(), Refusal> {
         let (_, commands) = records.into_parts();
-        self.node.decide(commands, answer)
+        self.node.decide(commands, None, answer)
     }
 
     fn decide_telling(&self, records: Sealed, written: Written, answer: Answer) -> Result<(), Refusal> {
         let (_, commands) = records.into_parts();
-        self.node.decide_telling(commands, Some(written), answer)
+        self.node.decide(commands, Some(written), answer)
     }
 
     fn take(&self, records: Sealed, answer: Answer) -> Result<(), Refusal> {
@@ -93,7 +93,7 @@ impl Payments for DatabaseEngine {
         if commands.iter().all(is_about_a_transfer) {
             return self.node.write(commands, answer);
         }
-        self.node.decide(commands, answer)
+        self.node.decide(commands, None, answer)
     }
 
     fn ask(&self, whose: Whose, question: Question) -> Result<(), Refusal> {

@@ -18,10 +18,10 @@ pub(crate) fn position() -> Hop<PositionMessage> {
 
 /// Handler 3: who is called with what. The rows that it writes are delivered by the edge.
 pub(crate) fn callbacks() -> Hop<Notification> {
-    Hop { hands: 1, ..Hop::new(Store::callbacks) }
+    Hop { workers: 1, ..Hop::new(Store::callbacks) }
 }
 
 /// What outside ledgers did with tokens. Whoever spends one of their tokens waits for the whole transaction.
 pub(crate) fn token_updates() -> Hop<TokenUpdate> {
-    Hop { hands: 1, messages_max: UPDATES_MAX, ..Hop::new(Store::token_updates) }
+    Hop { workers: 1, messages_max: UPDATES_MAX, ..Hop::new(Store::token_updates) }
 }

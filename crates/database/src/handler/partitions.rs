@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_kafka::{Claim as KafkaClaim, Fault, Owner, Release};
 use holdfast_messages::{Message, Topic};
-use holdfast_postgres::{Claim, Error, Source, Store};
+use holdfast_postgres::{Claim, Source, Store};
 
 use super::{Begin, BeginError, Hop, Lost};
 use crate::health::Part;
@@ -88,13 +88,6 @@ impl Partitions {
         }
     }
 
-    fn store(&mut self) -> Result<&mut Store, Error> {
-        match &mut self.store {
-            Some(store) => Ok(store),
-            none => Ok(none.insert(self.settings.connect()?)),
-        }
-    }
-
     /// The first partition of which nothing more can be read.
     pub(super) fn fault(&self) -> Option<String> {
         let of = |partition: &u32, why: &dyn std::fmt::Display| {
@@ -135,7 +128,7 @@ impl Owner for Partitions {
             return Err(put_off.why.as_str().into());
         }
         let source = Source::consumer(self.topic, partition);
-        let claimed = self.store().and_then(|store| store.claim(&source));
+        let claimed = self.settings.connected(&mut self.store).and_then(|store| store.claim(&source));
         let claim = claimed.inspect_err(|error| {
             self.part.fails(error);
             // A connection that failed is not used again.

@@ -1,10 +1,11 @@
 //! Handlers with hops that fail on purpose.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use holdfast_engine::Monitor;
 use holdfast_kafka::{Producer, ProducerSettings};
 use holdfast_postgres::{Done, Source};
 use holdfast_services::{Database, PATIENCE};
@@ -98,7 +99,7 @@ fn all_done(batch: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
 }
 
 /// What the hop of a test was asked, and what it has decided.
-struct Book(Mutex<Vec<Entry>>);
+struct Book(Monitor<Vec<Entry>>);
 
 #[derive(Clone, Copy)]
 struct Entry {
@@ -109,16 +110,16 @@ struct Entry {
 
 impl Book {
     const fn new() -> Book {
-        Book(Mutex::new(Vec::new()))
+        Book(Monitor::new(Vec::new()))
     }
 
     fn write(&self, claim: &Claim, batch: &Batch<'_, TransferMessage>, decided: bool) {
         let entry = Entry { partition: partition(claim), offset: batch.from, decided };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+        self.0.lock().push(entry);
     }
 
     fn offsets(&self, partition: u32, decided: bool) -> Vec<u64> {
-        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.0.lock();
         let wanted = |entry: &&Entry| entry.partition == partition && entry.decided == decided;
         entries.iter().filter(wanted).map(|entry| entry.offset).collect()
     }
@@ -141,7 +142,7 @@ fn partition(claim: &Claim) -> u32 {
 
 /// The other worker would go on, and nobody would notice that a partition stands still.
 #[test]
-fn a_hand_that_panics_ends_its_handler() {
+fn a_worker_that_panics_ends_its_handler() {
     let Some(mut scene) = Scene::new(|_, _, _| panic!("on purpose")) else { return };
     scene.say(0, 1);
     await_that("the handler ends", || scene.workers.iter().all(JoinHandle::is_finished));
@@ -191,35 +192,35 @@ fn a_partition_that_fails_waits_alone_and_loses_nothing() {
 }
 
 static SLOW: Book = Book::new();
-static IN_HANDS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
-static WAS_IN_TWO_HANDS: AtomicBool = AtomicBool::new(false);
+static AT_WORK: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+static WAS_WITH_TWO: AtomicBool = AtomicBool::new(false);
 const MEANWHILE: usize = 20;
 
 /// Fails at first in partition 0. When that is tried again, it takes as long as it takes partition 1 to decide its messages.
 fn slow(_: &mut Store, claim: &Claim, batch: &Batch<'_, TransferMessage>) -> Result<Step, Error> {
     let partition = partition(claim);
-    if !IN_HANDS.lock().unwrap().insert(partition) {
-        WAS_IN_TWO_HANDS.store(true, Ordering::Release);
+    if !AT_WORK.lock().unwrap().insert(partition) {
+        WAS_WITH_TWO.store(true, Ordering::Release);
     }
     let is_first = partition == 0 && SLOW.failures(0) == 0;
     if partition == 0 && !is_first && batch.from == 0 {
         await_that("partition 1 goes on", || SLOW.decided(1).len() == MEANWHILE);
     }
-    IN_HANDS.lock().unwrap().remove(&partition);
+    AT_WORK.lock().unwrap().remove(&partition);
     SLOW.write(claim, batch, !is_first);
     if is_first { Err(Error::DataSet("on purpose")) } else { all_done(batch) }
 }
 
 #[test]
-fn a_partition_that_is_tried_again_is_in_one_hand_only() {
+fn a_partition_that_is_tried_again_is_with_one_worker_only() {
     let Some(mut scene) = Scene::new(slow) else { return };
     scene.say(0, 3);
-    let is_tried_again = || SLOW.failures(0) == 1 && IN_HANDS.lock().unwrap().contains(&0);
+    let is_tried_again = || SLOW.failures(0) == 1 && AT_WORK.lock().unwrap().contains(&0);
     await_that("partition 0 is tried again", is_tried_again);
     scene.say(1, MEANWHILE);
     await_that("all is decided", || SLOW.decided(0).len() == 3 && SLOW.decided(1).len() == MEANWHILE);
     assert_eq!(SLOW.decided(0), [0, 1, 2], "nothing has overtaken it");
-    assert!(!WAS_IN_TWO_HANDS.load(Ordering::Acquire));
+    assert!(!WAS_WITH_TWO.load(Ordering::Acquire));
 }
 
 #[test]

@@ -209,7 +209,7 @@ impl<'a> Starting<'a> {
         let consumer = GroupConsumer::join(settings)?;
         let (caller, (put, ended)) = (consumer.caller(), channel());
         let mut job_queues = Vec::new();
-        for number in 0..hop.hands {
+        for number in 0..hop.workers {
             let (worker, jobs) = Worker::new(number, self.settings, &put, &caller);
             let step = Arc::clone(&hop.step);
             self.workers.push(thread(&self.threads, name, move || worker.run(&step))?);

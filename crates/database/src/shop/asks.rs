@@ -2,9 +2,9 @@
 //! an event in memory and no more. What is lost, or does not fit, is found in the store when it is looked for.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use holdfast_domain::shop::OrderId;
+use holdfast_engine::Monitor;
 use tokio::sync::Notify;
 
 use super::limits::ASKS_MAX;
@@ -30,18 +30,14 @@ struct AsksState {
 /// The events of one side. One courier listens.
 #[derive(Default)]
 pub(crate) struct Asks {
-    state: Mutex<AsksState>,
+    state: Monitor<AsksState>,
     changed: Notify,
 }
 
 impl Asks {
-    fn lock(&self) -> MutexGuard<'_, AsksState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// That partition is this node's from now on.
     pub(crate) fn take(&self, partition: u32) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.partitions.insert(partition);
         state.news.look = true;
         drop(state);
@@ -50,7 +46,7 @@ impl Asks {
 
     /// It is another node's, or nobody's.
     pub(crate) fn lose(&self, partition: u32) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.partitions.remove(&partition) {
             state.news.lost = true;
             drop(state);
@@ -60,7 +56,7 @@ impl Asks {
 
     /// Something is to be asked about these orders, of a partition that this node has.
     pub(crate) fn note(&self, orders: impl IntoIterator<Item = OrderId>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let news = &mut state.news;
         for order in orders {
             if news.orders.len() < ASKS_MAX {
@@ -75,12 +71,12 @@ impl Asks {
 
     /// Whether this node asks about orders of that partition.
     pub(crate) fn has(&self, partition: u32) -> bool {
-        self.lock().partitions.contains(&partition)
+        self.state.lock().partitions.contains(&partition)
     }
 
     /// The node ends.
     pub(crate) fn close(&self) {
-        self.lock().closed = true;
+        self.state.lock().closed = true;
         self.changed.notify_one();
     }
 
@@ -88,7 +84,7 @@ impl Asks {
     pub(crate) async fn next(&self) -> Option<News> {
         loop {
             {
-                let mut state = self.lock();
+                let mut state = self.state.lock();
                 if state.closed {
                     return None;
                 }

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use holdfast_checkout::Coordinator;
 use holdfast_checkout::coordinator::LogBounds;
+use holdfast_engine::Monitor;
 use holdfast_kafka::{From, Reader, Record};
 use holdfast_messages::{OutcomeMessage, Topic};
 use holdfast_postgres::shop::{Rebuilt, report};
@@ -22,25 +23,21 @@ use crate::settings::NodeSettings;
 
 /// By the claim's partition, with the epoch it belongs to.
 pub(crate) struct Coordinators {
-    known: Mutex<BTreeMap<u32, (i64, Coordinator)>>,
+    known: Monitor<BTreeMap<u32, (i64, Coordinator)>>,
     meters: RebuildMeters,
 }
 
 impl Default for Coordinators {
     fn default() -> Coordinators {
-        Coordinators { known: Mutex::default(), meters: RebuildMeters::new() }
+        Coordinators { known: Monitor::default(), meters: RebuildMeters::new() }
     }
 }
 
 impl Coordinators {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, (i64, Coordinator)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes what is known under that claim; `None`: nothing, the partition must be begun anew. Whoever fails does not put it
     /// back.
     pub(crate) fn take(&self, claim: &Claim) -> Option<Coordinator> {
-        let (partition, mut all) = (partition_of(claim)?, self.lock());
+        let (partition, mut all) = (partition_of(claim)?, self.known.lock());
         // What a later claim has rebuilt is not an old job's to take away.
         all.get(&partition).filter(|(epoch, _)| *epoch == claim.epoch)?;
         all.remove(&partition).map(|(_, coordinator)| coordinator)
@@ -48,7 +45,7 @@ impl Coordinators {
 
     pub(crate) fn put(&self, claim: &Claim, coordinator: Coordinator) {
         let Some(partition) = partition_of(claim) else { return };
-        let mut all = self.lock();
+        let mut all = self.known.lock();
         // A later claim of the same partition has begun meanwhile.
         if all.get(&partition).is_none_or(|(epoch, _)| *epoch <= claim.epoch) {
             all.insert(partition, (claim.epoch, coordinator));
@@ -57,7 +54,7 @@ impl Coordinators {
 
     /// The partition is another node's: whoever gets it again rebuilds.
     pub(crate) fn forget(&self, partition: u32) {
-        self.lock().remove(&partition);
+        self.known.lock().remove(&partition);
     }
 
     /// Rebuilds what is open in a partition that was just claimed; the claim begins behind what was read.

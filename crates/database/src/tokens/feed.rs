@@ -1,10 +1,11 @@
 //! The cache kept up with what others do.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use holdfast_engine::Monitor;
 use holdfast_postgres::tokens::{Next, Seen};
 use holdfast_postgres::{Error, Source, Store};
 use holdfast_tokens::{LockRecord, Name, Refusal, Scope, Share, TokenId, TokenSelector as _};
@@ -24,9 +25,9 @@ use crate::stop::Stop;
 pub(super) struct Feed {
     settings: Arc<NodeSettings>,
     pub(super) clock: Arc<TokenClock>,
-    cache: Mutex<Arc<TokenCache>>,
-    reading: Mutex<Reading>,
-    share: Mutex<Share>,
+    cache: Monitor<Arc<TokenCache>>,
+    reading: Monitor<Reading>,
+    share: Monitor<Share>,
     /// The node is about to end: nobody waits any more.
     ending: AtomicBool,
     pub(super) loads: Arc<Loads>,
@@ -74,9 +75,9 @@ impl Feed {
         Feed {
             settings: Arc::clone(settings),
             clock: Arc::clone(clock),
-            cache: Mutex::new(TokenCache::new(&settings.tokens)),
-            reading: Mutex::default(),
-            share: Mutex::new(Share::ALL),
+            cache: Monitor::new(TokenCache::new(&settings.tokens)),
+            reading: Monitor::default(),
+            share: Monitor::new(Share::ALL),
             ending: AtomicBool::new(false),
             loads: Arc::new(Loads::new(settings)),
         }
@@ -84,17 +85,17 @@ impl Feed {
 
     /// The cache of this moment.
     pub(super) fn cache(&self) -> Arc<TokenCache> {
-        Arc::clone(&self.cache.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.cache.lock())
     }
 
     /// Where this node begins among equal tokens.
     pub(super) fn share(&self) -> Share {
-        *self.share.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.share.lock()
     }
 
     pub(super) fn begin_anew(&self) -> Arc<TokenCache> {
         let new = TokenCache::new(&self.settings.tokens);
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.cache.lock();
         let old = std::mem::replace(&mut *cache, Arc::clone(&new));
         drop(cache);
         // They ask again, of the new one.
@@ -122,13 +123,13 @@ impl Feed {
         &self,
         mut read: impl FnMut(&mut Store, &mut Seen) -> Result<T, FeedError>,
     ) -> Result<T, FeedError> {
-        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reading = self.reading.lock();
         self.reading_twice(&mut reading, &mut read)
     }
 
     fn reading_twice<T>(
         &self,
-        reading: &mut MutexGuard<'_, Reading>,
+        reading: &mut Reading,
         mut read: impl FnMut(&mut Store, &mut Seen) -> Result<T, FeedError>,
     ) -> Result<T, FeedError> {
         match self.reading_once(reading, &mut read) {
@@ -139,10 +140,10 @@ impl Feed {
 
     fn reading_once<T>(
         &self,
-        reading: &mut MutexGuard<'_, Reading>,
+        reading: &mut Reading,
         read: &mut impl FnMut(&mut Store, &mut Seen) -> Result<T, FeedError>,
     ) -> Result<T, FeedError> {
-        let Reading { store, seen, .. } = &mut **reading;
+        let Reading { store, seen, .. } = reading;
         if store.is_none() {
             let mut opened = self.settings.connect_for_changes()?;
             adopt(&mut opened)?;
@@ -220,7 +221,7 @@ impl Feed {
     /// is not put back, and a token that is gone has its change beside it. Many may ask at once, when a wallet runs dry: who
     /// asked before another began is served by that one.
     pub(super) fn refresh(&self, scope: &Scope, how: Refresh, asked: Instant) -> Result<(), FeedError> {
-        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reading = self.reading.lock();
         let serves = |other: &Scope, as_well: Refresh, began: Instant| {
             other == scope && as_well >= how && began > asked
         };
@@ -315,7 +316,7 @@ impl ChangeListener {
                 store.among_nodes(Source::Tokens, self.feed.settings.node_number(), NODE_SEEN)?;
             let count = |nodes| u32::try_from(nodes).unwrap_or(u32::MAX);
             let share = Share::new(count(before), count(all));
-            *self.feed.share.lock().unwrap_or_else(PoisonError::into_inner) = share;
+            *self.feed.share.lock() = share;
         }
         if store.hear_token_change(LOOK_EVERY)? {
             self.pause();

@@ -137,13 +137,13 @@ mod tests {
     use holdfast_tokens::Token;
 
     use super::*;
+    use crate::scene::without_kafka;
 
     /// What is slow to take comes to an end nevertheless: whoever takes a part of it at a time is given the rest.
     #[test]
     fn what_was_taken_is_not_given_again() {
         let Some(database) = Database::new("tokens_passed_on") else { return };
-        let settings = NodeSettings::new("kafka://a:1".parse().unwrap(), database.url(), 1);
-        let (settings, stop) = (Arc::new(settings), Arc::<Stop>::default());
+        let (settings, stop) = (without_kafka(&database), Arc::<Stop>::default());
         let mut store = settings.connect().unwrap();
         for id in ["a", "b", "c"] {
             store.issue_tokens(&[Token::new(id, "alice", "EUR", 1)], None).unwrap().unwrap();

@@ -5,9 +5,10 @@
 //! keeps a mark (`cache`). What happened before that moment shows in what is read.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
+use holdfast_engine::Monitor;
 use holdfast_postgres::{Error, Store};
 use holdfast_tokens::{Refusal, Scope, Token};
 use tokio::sync::Notify;
@@ -20,7 +21,7 @@ use crate::settings::NodeSettings;
 /// The loads of a node.
 pub(super) struct Loads {
     settings: Arc<NodeSettings>,
-    state: Mutex<LoadsState>,
+    state: Monitor<LoadsState>,
     /// Told whenever a load has ended.
     pub(super) ended: Notify,
     /// Held alone by a load that found no room beside others.
@@ -45,7 +46,7 @@ pub(super) struct Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.loads.lock().running.retain(|scope| *scope != self.scope);
+        self.loads.state.lock().running.retain(|scope| *scope != self.scope);
         self.loads.ended.notify_waiters();
     }
 }
@@ -54,25 +55,21 @@ impl Loads {
     pub(super) fn new(settings: &Arc<NodeSettings>) -> Loads {
         Loads {
             settings: Arc::clone(settings),
-            state: Mutex::default(),
+            state: Monitor::default(),
             ended: Notify::new(),
             room: RwLock::default(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, LoadsState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether the owner was found a moment ago to be larger than a cache. Each attempt costs all others their place in it.
     fn is_too_large(&self, scope: &Scope) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.too_large.retain(|(_, found)| found.elapsed() < TOO_LARGE_FOR);
         state.too_large.iter().any(|(other, _)| other == scope)
     }
 
     fn note_too_large(&self, scope: &Scope) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.too_large.len() >= TOO_LARGE_REMEMBERED {
             state.too_large.pop_front();
         }
@@ -81,7 +78,7 @@ impl Loads {
 
     /// The turn to load that owner; `None` if another does already, or too many do: then wait until one has ended.
     pub(super) fn turn(self: &Arc<Loads>, scope: &Scope) -> Option<Turn> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.running.len() >= LOADS_MAX || state.running.contains(scope) {
             return None;
         }
@@ -94,7 +91,7 @@ impl Loads {
         match self.read_once(scope, &mut show) {
             Err(Error::Unavailable(_)) => {
                 // The others were made to the same server.
-                let lost = std::mem::take(&mut self.lock().idle);
+                let lost = std::mem::take(&mut self.state.lock().idle);
                 drop(lost);
                 self.read_once(scope, &mut show)
             }
@@ -103,13 +100,13 @@ impl Loads {
     }
 
     fn read_once(&self, scope: &Scope, show: &mut impl FnMut(Token)) -> Result<(), Error> {
-        let idle = self.lock().idle.pop();
+        let idle = self.state.lock().idle.pop();
         let mut store = match idle {
             Some(store) => store,
             None => self.settings.connect_to_ask()?,
         };
         store.tokens_of(scope, show)?;
-        self.lock().idle.push(store);
+        self.state.lock().idle.push(store);
         Ok(())
     }
 }

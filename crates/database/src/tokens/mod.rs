@@ -77,7 +77,7 @@ pub mod limits {
     /// Inputs and outputs from which on a statement takes no more requests.
     pub const BATCH_INPUTS: usize = 2_000;
     /// Connections that claim and spend.
-    pub const HANDS: usize = 2;
+    pub const WORKERS: usize = 2;
     /// How often a node looks for changes that nobody told it of.
     pub const LOOK_EVERY: Duration = Duration::from_millis(100);
     /// The shortest time between two looks, however much is told.
@@ -203,7 +203,7 @@ fn start_at(
 ) -> Result<StartedVault, StartError> {
     let vault = TokenVault::new(settings, reads, part, clock);
     let mut threads = Vec::new();
-    for _ in 0..limits::HANDS {
+    for _ in 0..limits::WORKERS {
         let worker = vault.worker();
         threads.push(spawn("tokens", Box::new(move || worker.run()))?);
     }

@@ -1,10 +1,11 @@
 //! Claims and spends of many callers, in one statement each: while one statement waits for the disk, the next callers gather.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use holdfast_domain::ids::Millis;
+use holdfast_engine::Monitor;
 use holdfast_engine::claims::Pending;
 use holdfast_messages::TokenEvent;
 use holdfast_postgres::tokens::{ClaimVerdict, SpendVerdict, WantedClaim, WantedSpend};
@@ -88,8 +89,7 @@ impl News {
 /// What waits for a worker.
 #[derive(Default)]
 pub(super) struct Queue {
-    jobs: Mutex<Jobs>,
-    changed: Condvar,
+    jobs: Monitor<Jobs>,
 }
 
 enum Batch {
@@ -100,12 +100,8 @@ enum Batch {
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Jobs> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn put(&self, put: impl FnOnce(&mut Jobs)) -> Result<(), Refusal> {
-        let mut jobs = self.lock();
+        let mut jobs = self.jobs.lock();
         if jobs.closed {
             return Err(ended());
         }
@@ -115,7 +111,7 @@ impl Queue {
         }
         put(&mut jobs);
         drop(jobs);
-        self.changed.notify_one();
+        self.jobs.notify_one();
         Ok(())
     }
 
@@ -130,18 +126,18 @@ impl Queue {
     /// Nothing more is taken; what waits is told so.
     pub(super) fn close(&self) {
         let left = {
-            let mut jobs = self.lock();
+            let mut jobs = self.jobs.lock();
             jobs.closed = true;
             (std::mem::take(&mut jobs.claims), std::mem::take(&mut jobs.spends))
         };
         drop(left);
-        self.changed.notify_all();
+        self.jobs.notify_all();
     }
 
     /// The next requests of one kind, that of whoever has waited longest, or that it is time to tell of spends; `None` when it
     /// is over. [`Queue::put_down`] comes after it.
     fn take(&self) -> Option<Batch> {
-        let mut jobs = self.lock();
+        let mut jobs = self.jobs.lock();
         loop {
             if jobs.closed {
                 return None;
@@ -159,19 +155,14 @@ impl Queue {
                 jobs.busy += 1;
                 return Some(batch);
             }
-            jobs = match news.into_iter().chain(work).min() {
-                Some(until) => {
-                    let wait = until.saturating_duration_since(now);
-                    self.changed.wait_timeout(jobs, wait).unwrap_or_else(PoisonError::into_inner).0
-                }
-                None => self.changed.wait(jobs).unwrap_or_else(PoisonError::into_inner),
-            };
+            let until = news.into_iter().chain(work).min();
+            jobs = self.jobs.wait(jobs, until.map(|until| until.saturating_duration_since(now)));
         }
     }
 
     /// A batch is done; whether others are to be told of it.
     fn put_down(&self, spent: bool) {
-        let mut jobs = self.lock();
+        let mut jobs = self.jobs.lock();
         jobs.busy = jobs.busy.saturating_sub(1);
         if spent {
             jobs.news.since.get_or_insert_with(Instant::now);
@@ -387,6 +378,7 @@ mod tests {
     use holdfast_tokens::{Claimed, Fingerprint, Random, Scope, SelectRequest, Token, Transaction};
 
     use super::*;
+    use crate::scene::without_kafka;
 
     fn spend(since: Instant) -> SpendJob {
         let transaction =
@@ -396,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn another_hand_helps_where_many_wait_or_one_for_long() {
+    fn another_worker_helps_where_many_wait_or_one_for_long() {
         let began = Instant::now();
         let mut jobs = Jobs::default();
         assert_eq!(jobs.taken_from(), None);
@@ -439,8 +431,7 @@ mod tests {
     #[test]
     fn nothing_is_locked_for_who_has_gone() {
         let Some(database) = Database::new("tokens_gone_caller") else { return };
-        let settings = NodeSettings::new("kafka://a:1".parse().unwrap(), database.url(), 1);
-        let (settings, clock) = (Arc::new(settings), Arc::new(TokenClock::of_database()));
+        let (settings, clock) = (without_kafka(&database), Arc::new(TokenClock::of_database()));
         let token = Token::new("t", "alice", "EUR", 1);
         let mut store = settings.connect().unwrap();
         store.issue_tokens(std::slice::from_ref(&token), None).unwrap().unwrap();

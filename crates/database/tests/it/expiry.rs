@@ -4,7 +4,7 @@ use holdfast_database::{Node, NodeSettings};
 use holdfast_domain::transfers::TransferState;
 
 use crate::losing::Losing;
-use crate::world::{World, decide, participants, prepare};
+use crate::world::{World, all_to, decide, participants, prepare};
 
 #[test]
 fn what_runs_out_is_ended_and_the_position_given_back() {
@@ -12,14 +12,9 @@ fn what_runs_out_is_ended_and_the_position_given_back() {
     let node = world.node(1);
     let [(payer, account), (payee, _)] = participants(&node.handle(), 1_000_000);
     let prepares = (1..=20).map(|id| prepare(id, payer, payee, 10_000, world.in_ms(1_500))).collect();
-    let outcomes = decide(&node.handle(), prepares).unwrap();
-    assert!(outcomes.iter().all(|outcome| outcome.state == Some(TransferState::Reserved)), "{outcomes:?}");
+    all_to(&node.handle(), TransferState::Reserved, prepares);
     world.await_count("SELECT count(*) FROM transfer WHERE current_state = 11", 20);
-    let at = format!(
-        "SELECT (value * 10000)::bigint FROM participant_position WHERE participant_currency_id = {}",
-        account.0
-    );
-    assert_eq!(world.count(&at), 0);
+    assert_eq!(world.position(account), 0);
     assert_eq!(world.count("SELECT count(*) FROM transfer_timeout"), 0);
     node.stop();
     world.check();
@@ -29,12 +24,10 @@ fn what_runs_out_is_ended_and_the_position_given_back() {
 #[test]
 fn a_scan_whose_commit_was_never_answered_is_sent_on() {
     let Some(world) = World::new() else { return };
-    let start = |settings, roles: &str| {
-        Node::start(NodeSettings { roles: roles.parse().unwrap(), ..settings }).unwrap()
-    };
-    let others = start(world.settings(1), "api,transfers,position");
+    let others = world.node_with(1, "api,transfers,position");
     let losing = Losing::before(&world.settings(2).store_url);
-    let scans = start(NodeSettings { store_url: losing.url.clone(), ..world.settings(2) }, "expiry");
+    let (roles, store_url) = ("expiry".parse().unwrap(), losing.url.clone());
+    let scans = Node::start(NodeSettings { roles, store_url, ..world.settings(2) }).unwrap();
     world.await_count("SELECT count(*) FROM segment WHERE lease_node = 2", 8);
     let [(payer, _), (payee, _)] = participants(&others.handle(), 1_000_000);
     decide(&others.handle(), vec![prepare(1, payer, payee, 10_000, world.in_ms(1_500))]).unwrap();

@@ -1,10 +1,9 @@
 //! Payments through all hops, by any node.
 
-use holdfast_database::{Node, NodeSettings};
 use holdfast_domain::transfers::TransferState;
 use holdfast_engine::Refusal;
 
-use crate::world::{World, decide, fulfil, participants, prepare};
+use crate::world::{World, all_to, decide, fulfil, participants, prepare};
 
 const AN_HOUR: i64 = 3_600_000;
 
@@ -14,23 +13,15 @@ fn a_payment_goes_through_all_hops_whichever_node_is_asked() {
     let (one, two) = (world.node(1), world.node(2));
     let [(payer, account), (payee, _)] = participants(&one.handle(), 1_000_000);
     let prepares = (1..=50).map(|id| prepare(id, payer, payee, 10_000, world.in_ms(AN_HOUR))).collect();
-    let outcomes = decide(&one.handle(), prepares).unwrap();
-    assert_eq!(outcomes.len(), 50);
-    assert!(outcomes.iter().all(|outcome| outcome.state == Some(TransferState::Reserved)), "{outcomes:?}");
-    let fulfils = (1..=50).map(|id| fulfil(id, payee)).collect();
-    let outcomes = decide(&two.handle(), fulfils).unwrap();
-    assert!(outcomes.iter().all(|outcome| outcome.state == Some(TransferState::Committed)), "{outcomes:?}");
+    all_to(&one.handle(), TransferState::Reserved, prepares);
+    all_to(&two.handle(), TransferState::Committed, (1..=50).map(|id| fulfil(id, payee)).collect());
     // Asked again at the other node: the stored answer.
     let again =
         decide(&one.handle(), vec![fulfil(7, payee), prepare(8, payer, payee, 1, world.in_ms(AN_HOUR))])
             .unwrap();
     assert_eq!(again[0].state, Some(TransferState::Committed));
     assert_eq!(again[1].code.map(|code| code.number()), Some(3106), "the same id with another amount");
-    let at = format!(
-        "SELECT (value * 10000)::bigint FROM participant_position WHERE participant_currency_id = {}",
-        account.0
-    );
-    assert_eq!(world.count(&at), 500_000);
+    assert_eq!(world.position(account), 500_000);
     one.stop();
     two.stop();
     world.check();
@@ -65,10 +56,7 @@ fn no_limit_is_broken_by_asking_two_nodes() {
 #[test]
 fn a_node_without_the_role_takes_no_requests_and_does_its_part_of_the_work() {
     let Some(world) = World::new() else { return };
-    let worker = |node_id, roles: &str| {
-        Node::start(NodeSettings { roles: roles.parse().unwrap(), ..world.settings(node_id) }).unwrap()
-    };
-    let (edge, position) = (worker(1, "api,transfers"), worker(2, "position"));
+    let (edge, position) = (world.node_with(1, "api,transfers"), world.node_with(2, "position"));
     let [(payer, _), (payee, _)] = participants(&edge.handle(), 100_000);
     let prepares = || vec![prepare(1, payer, payee, 50_000, world.in_ms(AN_HOUR))];
     assert!(matches!(decide(&position.handle(), prepares()), Err(Refusal::Closed(_))));

@@ -9,6 +9,7 @@ use holdfast_domain::effects::{Outcome, Subject};
 use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
+use holdfast_domain::transfers::TransferState;
 use holdfast_engine::Refusal;
 use holdfast_postgres::{Settings, Store};
 use holdfast_services::{Database, PATIENCE};
@@ -29,7 +30,7 @@ impl World {
     /// With topics of so many partitions each.
     pub fn with_partitions(partitions: u32) -> Option<World> {
         let brokers = holdfast_services::kafka()?.url().to_owned();
-        Some(World { database: Database::new("cluster")?, brokers, partitions })
+        Some(World { database: Database::new("node")?, brokers, partitions })
     }
 
     pub fn settings(&self, node_id: u64) -> NodeSettings {
@@ -42,7 +43,21 @@ impl World {
         Node::start(self.settings(node_id)).unwrap()
     }
 
-    /// The cluster's time, and so much more.
+    /// A node that does these parts of the work.
+    pub fn node_with(&self, node_id: u64, roles: &str) -> Node {
+        let roles = roles.parse().unwrap();
+        Node::start(NodeSettings { roles, ..self.settings(node_id) }).unwrap()
+    }
+
+    /// Where a position account stands.
+    pub fn position(&self, account: AccountId) -> i64 {
+        let of = account.0;
+        self.count(&format!(
+            "SELECT (value * 10000)::bigint FROM participant_position WHERE participant_currency_id = {of}"
+        ))
+    }
+
+    /// The database's time, and so much more.
     pub fn in_ms(&self, more: i64) -> Millis {
         self.count("SELECT (extract(epoch FROM hub_clock()) * 1000)::bigint") + more
     }
@@ -83,8 +98,17 @@ pub fn await_part(node: &NodeHandle, name: &str, like: impl Fn(Option<&str>) -> 
 /// Has commands decided by a node.
 pub fn decide(node: &NodeHandle, commands: Vec<Command>) -> Result<Vec<Outcome>, Refusal> {
     let (send, told) = mpsc::channel();
-    node.decide(commands, Box::new(move |outcomes| send.send(outcomes).unwrap()))?;
+    node.decide(commands, None, Box::new(move |outcomes| send.send(outcomes).unwrap()))?;
     told.recv_timeout(PATIENCE).expect("every caller is told")
+}
+
+/// Has commands decided by a node, all to that state.
+#[track_caller]
+pub fn all_to(node: &NodeHandle, state: TransferState, commands: Vec<Command>) {
+    let count = commands.len();
+    let outcomes = decide(node, commands).unwrap();
+    assert_eq!(outcomes.len(), count);
+    assert!(outcomes.iter().all(|outcome| outcome.state == Some(state)), "{outcomes:?}");
 }
 
 pub fn usd() -> Currency {

@@ -79,9 +79,7 @@ fn a_lock_over_two_wallets_is_seen_in_both() {
     let Some(world) = half_seen("tokens_half_seen") else { return };
     runtime().block_on(async {
         let there = world.nodes[1].vault();
-        let began = Instant::now();
         let refused = there.select(SelectRequest::new("other", wallet("b"), 100), 0).await.unwrap_err();
-        eprintln!("{refused} after {:?}", began.elapsed());
         assert_eq!(refused.name(), "funds-locked", "{refused}");
     });
 }
@@ -117,8 +115,7 @@ fn an_open_transaction_does_not_blind_the_nodes() {
         let found = there.select(SelectRequest::new("t", wallet("alice"), 100), 0).await;
         (found, there.holdings(wallet("alice")).await.unwrap().0)
     });
-    eprintln!("select: {found:?}; the database counts {balance:?}");
-    assert!(found.is_ok(), "{found:?}");
+    assert!(found.is_ok(), "{found:?}; the database counts {balance:?}");
     open.commit().unwrap();
     let found = runtime.block_on(there.select(SelectRequest::new("u", wallet("alice"), 1_000), 0));
     assert_eq!(found.expect("it reads before it says no").tokens[0].id.as_str(), "own");
@@ -160,7 +157,6 @@ fn a_lease_that_ended_is_lost_also_when_its_tokens_are_gone() {
     assert_eq!(gone.0.tokens, 1, "{gone:?}");
     let late = SpendRequest::new("slow", vec![Output::new("c", 1)]);
     let refused = runtime.block_on(here.spend(late)).unwrap_err();
-    eprintln!("{}: {refused}", refused.name());
     assert_eq!(refused.name(), "lease-lost", "{refused}");
 }
 
@@ -185,8 +181,7 @@ fn a_spent_token_does_not_come_back_with_a_late_repeat() {
     assert_eq!(money(&world), 100);
     // Kafka delivers at least once, and an outside ledger may tell its story from the beginning.
     let counts = runtime.block_on(here.update(Vec::new(), produced)).unwrap();
-    eprintln!("the repeat brought {counts:?}");
-    assert_eq!(money(&world), 100, "a spent token is alive again");
+    assert_eq!(money(&world), 100, "a spent token is alive again: {counts:?}");
 }
 
 /// Large selections over several wallets are no burden on requests for other wallets.
@@ -214,8 +209,7 @@ fn large_selections_elsewhere_are_no_burden() {
     let began = Instant::now();
     runtime.block_on(here.select(SelectRequest::new("t", wallet("other"), 5), 0)).unwrap_err();
     let refused = began.elapsed();
-    eprintln!("the first select in another wallet took {first:?}, a refused one {refused:?}");
-    assert!(first < Duration::from_secs(1) && refused < Duration::from_secs(1));
+    assert!(first < Duration::from_secs(1) && refused < Duration::from_secs(1), "{first:?} {refused:?}");
 }
 
 /// Whoever waits is answered when its time is over, also if caches are replaced meanwhile.
@@ -256,8 +250,7 @@ fn nobody_waits_in_a_cache_that_was_replaced() {
         }
         (hung, named)
     });
-    eprintln!("{hung} hang; the others: {named:?}; {} wait by the node's own count", vault.waiting());
-    assert_eq!(hung, 0, "they wait for ever");
+    assert_eq!(hung, 0, "they wait for ever; the others: {named:?}");
     assert!(!named.contains_key("selected"), "the token is another's: {named:?}");
 }
 
@@ -280,11 +273,6 @@ fn a_spend_that_is_held_up_has_not_lost_its_lease() {
     let refused = runtime.block_on(here.spend(spend.clone())).unwrap_err();
     drop(other);
     let then = runtime.block_on(here.spend(spend));
-    eprintln!(
-        "{}: {refused}; then {}",
-        refused.name(),
-        if then.is_ok() { "it went" } else { "it did not go" }
-    );
     assert!(then.is_ok(), "{then:?}");
     assert_ne!(refused.name(), "lease-lost", "it had not ended: the same spend went later");
 }
@@ -308,8 +296,7 @@ fn an_impossible_fence_is_a_lost_lease() {
                 .await
                 .unwrap_err();
             let names = [renewed.name(), released.name(), spent.name()];
-            eprintln!("fence {fence}: {names:?}");
-            assert_eq!(names, ["lease-lost"; 3]);
+            assert_eq!(names, ["lease-lost"; 3], "fence {fence}");
         }
         assert!(here.locks(None, Some(u64::MAX), 10).await.unwrap().locks.is_empty());
     });
@@ -336,8 +323,7 @@ fn the_same_request_gets_the_same_answer_at_a_node_that_is_behind() {
             }
             here.release((&*spender).into(), None).await.unwrap();
         }
-        eprintln!("{} of 20 wrong: {:?}", wrong.len(), wrong.first());
-        assert!(wrong.is_empty());
+        assert!(wrong.is_empty(), "{wrong:?}");
     });
 }
 
@@ -368,7 +354,6 @@ fn a_crowd_that_waits_is_answered_in_time() {
             assert_eq!(name, "funds-locked");
             longest = longest.max(took);
         }
-        eprintln!("who waited for a second was answered after {longest:?}");
         assert!(longest < Duration::from_secs(3), "{longest:?}");
     });
 }

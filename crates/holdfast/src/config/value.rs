@@ -136,7 +136,10 @@ impl Kind {
         match self {
             Kind::Text => "a text".to_owned(),
             Kind::Roles => {
-                format!("a list of roles; behind commas, any of {}", Role::ALL.map(Role::name).join(","))
+                format!(
+                    "a list of roles; behind commas, any of {}",
+                    Role::ALL.map(|(name, _)| name).join(",")
+                )
             }
             Kind::Path => "a path".to_owned(),
             Kind::Address => "an address with a port, such as 127.0.0.1:4000".to_owned(),

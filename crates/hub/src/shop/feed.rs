@@ -1,13 +1,13 @@
 //! Durable frames followed: callers that wait are woken, listeners are told, meters move.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use holdfast_domain::effects::Outcome;
 use holdfast_domain::shop::{
     Alarm, CheckoutAnswer, CheckoutEnd, Message, OrderState, ShopEffect, ShopMessage, ShopOutcome, Side,
     Tally, Topic,
 };
-use holdfast_engine::{Ends, ShopMeters};
+use holdfast_engine::{Ends, Monitor, ShopMeters};
 use tokio::sync::broadcast;
 
 use super::limits::FRAMES_BEHIND_MAX;
@@ -120,26 +120,22 @@ pub(crate) struct ShopFeed {
     /// Who waits for the end of a checkout.
     pub(super) ends: Arc<Ends>,
     /// `None`: the hub is ending.
-    events: Mutex<Option<Teller>>,
+    events: Monitor<Option<Teller>>,
     meters: ShopMeters,
 }
 
 impl Default for ShopFeed {
     fn default() -> ShopFeed {
         let (frames, _) = broadcast::channel(FRAMES_BEHIND_MAX);
-        let events = Mutex::new(Some(Teller { frames, ends: 0 }));
+        let events = Monitor::new(Some(Teller { frames, ends: 0 }));
         // As many as the edge lets in.
         ShopFeed { ends: Arc::new(Ends::new(usize::MAX)), events, meters: ShopMeters::default() }
     }
 }
 
 impl ShopFeed {
-    fn events(&self) -> MutexGuard<'_, Option<Teller>> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn listen(&self) -> ShopEvents {
-        let events = self.events();
+        let events = self.events.lock();
         let (frames, ends) = events
             .as_ref()
             .map_or_else(|| (broadcast::channel(1).1, 0), |teller| (teller.frames.subscribe(), teller.ends));
@@ -156,7 +152,7 @@ impl ShopFeed {
         for end in closed {
             self.ends.tell(&end.order, end.answer);
         }
-        let mut events = self.events();
+        let mut events = self.events.lock();
         if let Some(teller) = events.as_mut().filter(|teller| teller.frames.receiver_count() > 0) {
             let all: Vec<ShopEvent> = asked(news).chain(ended(news)).collect();
             if !all.is_empty() {
@@ -197,7 +193,7 @@ impl ShopFeed {
     /// Nothing will come any more, and nobody waits for it.
     pub(crate) fn end(&self) {
         self.ends.close();
-        self.events().take();
+        self.events.lock().take();
     }
 }
 

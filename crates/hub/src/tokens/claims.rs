@@ -9,10 +9,11 @@ use holdfast_domain::tokens::{LockTokens, TokenCommand, TokenOutcome, TokenRefus
 use holdfast_domain::view::{Spenders, Tokens};
 use holdfast_engine::{Refusal as EngineRefusal, TokenError, claims};
 use holdfast_tokens::{Claim, Predicate, Random, Refusal, SelectRequest, TokenId};
+use tokio::sync::oneshot;
 
 use super::hub_vault::HubVault;
 use super::index::TokenIndex;
-use crate::intake::stopped;
+use crate::intake::{Query, stopped};
 
 pub(super) type Ready = claims::Ready<TokenIndex>;
 pub(super) type Pending = claims::Pending<TokenIndex>;
@@ -113,7 +114,10 @@ impl HubVault {
     pub(super) async fn look_at(&self, id: Option<&TokenId>) {
         let Some(id) = id.cloned() else { return };
         let index = Arc::clone(&self.index);
-        let looked = self.intake.read(move |core| {
+        let (done, looked) = oneshot::channel::<()>();
+        let query: Query = Box::new(move |core| {
+            // Dropped at the end, which tells the asker.
+            let _done = done;
             let (store, time) = (core.store(), core.last_time());
             let holder = store.token(&id).and_then(|row| row.holder);
             let Some(lock) = holder.and_then(|holder| store.lock(holder)).filter(|lock| lock.is_live(time))
@@ -124,7 +128,8 @@ impl HubVault {
                 tracing::error!(%refusal, spender = %lock.spender, "the index of tokens cannot take over a lock of the log");
             }
         });
-        // Without an answer, also since the intake is full, the next attempt meets the same lock and asks again.
+        // If the intake is full the question is dropped. Without an answer the next attempt meets the same lock and asks again.
+        drop(self.intake.ask(query));
         drop(looked.await);
     }
 

@@ -1,12 +1,14 @@
 //! A thread that wakes those who wait for tokens when a lease or their own patience ends. It sleeps until then.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use holdfast_engine::Monitor;
 use holdfast_engine::clock::Clock;
 
 use super::TokenIndex;
+use crate::alarm::thread;
 
 /// Nobody waits: it looks again when somebody does, and now and then.
 const IDLE: Duration = Duration::from_secs(60);
@@ -14,8 +16,7 @@ const IDLE: Duration = Duration::from_secs(60);
 /// Says when to look again.
 #[derive(Default)]
 pub(crate) struct Timer {
-    state: Mutex<TimerState>,
-    changed: Condvar,
+    state: Monitor<TimerState>,
 }
 
 #[derive(Default)]
@@ -32,18 +33,16 @@ impl Timer {
         clock: Arc<dyn Clock>,
     ) -> std::io::Result<JoinHandle<()>> {
         let timer = Arc::clone(self);
-        std::thread::Builder::new().name("token timer".to_owned()).spawn(move || timer.run(&index, &*clock))
+        thread("token timer", move || timer.run(&index, &*clock))
     }
 
     /// Somebody began to wait: the next end may be sooner now.
     pub(super) fn look(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).look = true;
-        self.changed.notify_one();
+        self.state.change(|state| state.look = true);
     }
 
     pub(crate) fn end(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).ended = true;
-        self.changed.notify_one();
+        self.state.change(|state| state.ended = true);
     }
 
     fn run(&self, index: &TokenIndex, clock: &dyn Clock) {
@@ -52,10 +51,8 @@ impl Timer {
             let wait = index.selector.next_wakeup().map_or(IDLE, |next| {
                 Duration::from_millis(u64::try_from(next.saturating_sub(now)).unwrap_or(0)).min(IDLE)
             });
-            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             let quiet = |state: &mut TimerState| !state.look && !state.ended;
-            let waited = self.changed.wait_timeout_while(state, wait, quiet);
-            let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.state.wait_while_for(self.state.lock(), wait, quiet);
             if state.ended {
                 return;
             }

@@ -7,12 +7,8 @@ use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{OpenError, log_folder, store_folder};
 use holdfast_log::{FileSystem, LogError, SimFs};
 
+use crate::history::contents;
 use crate::support::{DATA, PAYEE, PAYER, START, TestClock, fulfil, in_business, open, prepare};
-
-fn files(fs: &SimFs, folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let inside = fs.paths().into_iter().filter(|path| path.starts_with(folder));
-    inside.map(|path| (path.clone(), fs.contents(&path).unwrap())).collect()
-}
 
 /// Puts files back as they were.
 fn put_back(fs: &SimFs, folder: &Path, files: &[(PathBuf, Vec<u8>)]) {
@@ -47,17 +43,17 @@ fn no_empty_log_is_made_beside_a_store() {
         if rotten {
             fs.flip_byte(&newest, 20, 1);
         }
-        let before = files(&fs, Path::new(DATA));
+        let before = contents(&fs, Path::new(DATA));
         let error = open(&fs, &clock, HubOptions::default()).err().expect("refused");
         assert!(matches!(error, OpenError::Log(LogError::Shortened { end: 0, .. })), "{error}");
-        assert_eq!(files(&fs, Path::new(DATA)), before, "nothing was changed");
+        assert_eq!(contents(&fs, Path::new(DATA)), before, "nothing was changed");
     }
 }
 
 #[test]
 fn a_log_that_ends_before_a_rotten_checkpoint_is_refused() {
     let (fs, clock) = hub_with_a_payment();
-    let short = files(&fs, &log_folder(Path::new(DATA)));
+    let short = contents(&fs, &log_folder(Path::new(DATA)));
     lives_on(&fs, &clock, fulfil(PAYEE, 1));
     put_back(&fs, &log_folder(Path::new(DATA)), &short);
     let checkpoints =
@@ -74,9 +70,9 @@ fn a_log_that_ends_before_a_rotten_checkpoint_is_refused() {
 fn the_store_of_a_sibling_is_refused() {
     let (fs, clock) = hub_with_a_payment();
     let (store, log) = (store_folder(Path::new(DATA)), log_folder(Path::new(DATA)));
-    let common = (files(&fs, &store), files(&fs, &log));
+    let common = (contents(&fs, &store), contents(&fs, &log));
     lives_on(&fs, &clock, fulfil(PAYEE, 1));
-    let of_sibling = files(&fs, &store);
+    let of_sibling = contents(&fs, &store);
     put_back(&fs, &store, &common.0);
     put_back(&fs, &log, &common.1);
     lives_on(&fs, &clock, prepare(PAYER, PAYEE, 2, 1, START + 60_000));

@@ -12,8 +12,8 @@ use holdfast_hub::{OpenError, Opened};
 use holdfast_log::{SegmentOptions, SimFs};
 use holdfast_store::Tables;
 
-use crate::checkpoint_file::{PROGRESS, reseal, rewrite};
-use crate::history::{begin, check, checkpoint, files, round, sound};
+use crate::checkpoint_file::{PROGRESS, reseal, reseal_block, rewrite};
+use crate::history::{begin, check, checkpoint, files, patch, round, sound};
 use crate::support::{DATA, LOG_ID, PAYEE, PAYER, START, TestClock, by_hand, open, prepare};
 
 fn fixture() -> PathBuf {
@@ -132,12 +132,6 @@ fn refused(change: impl FnOnce(&SimFs)) -> String {
     error.to_string()
 }
 
-fn patch(fs: &SimFs, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
-    let mut bytes = fs.bytes_of(path).unwrap();
-    change(&mut bytes);
-    fs.put(path, &bytes);
-}
-
 #[test]
 fn a_file_of_a_later_version_is_refused_by_name() {
     let fs = committed();
@@ -172,9 +166,7 @@ fn a_file_of_a_later_version_is_refused_by_name() {
             patch(fs, &blocks, |bytes| {
                 let last = bytes.len() - 4_096;
                 bytes[last + 6] = 2;
-                let seed = crc32c::crc32c_append(crc32c::crc32c(&LOG_ID.0), &[kind]);
-                let crc = crc32c::crc32c_append(seed, &bytes[last + 4..]);
-                bytes[last..last + 4].copy_from_slice(&crc.to_le_bytes());
+                reseal_block(&mut bytes[last..], kind);
             });
         });
         assert!(said.contains(".blk has format version 2"), "{said}");

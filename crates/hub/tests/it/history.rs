@@ -61,6 +61,21 @@ pub(crate) fn lived_in(fs: &SimFs) -> TestHub {
     hub
 }
 
+/// The files below a folder, with what is in them.
+pub(crate) fn contents(fs: &SimFs, folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut paths = fs.paths();
+    paths.retain(|path| path.starts_with(folder));
+    paths.sort();
+    paths.into_iter().map(|path| (path.clone(), fs.bytes_of(&path).unwrap())).collect()
+}
+
+/// Changes the bytes of a file.
+pub(crate) fn patch(fs: &SimFs, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = fs.bytes_of(path).unwrap();
+    change(&mut bytes);
+    fs.put(path, &bytes);
+}
+
 /// What `verify` says of the directory.
 pub(crate) fn check(fs: &SimFs) -> Result<Verified, VerifyError> {
     // Each time another scratch place: SimFs keeps what was written.

@@ -18,7 +18,7 @@ use holdfast_domain::tokens::Fingerprint;
 use holdfast_domain::view::Accounts;
 use holdfast_engine::{CheckoutRequest, Shop as _, ShopError};
 use holdfast_hub::limits::QUESTIONS_PER_TURN_MAX;
-use holdfast_hub::shop::ShopEvent;
+use holdfast_hub::shop::{ShopEvent, ShopEvents};
 use holdfast_hub::{Hub, HubHandle, HubShop};
 use holdfast_log::SimFs;
 use holdfast_store::Tables;
@@ -71,6 +71,13 @@ async fn fill(shop: &HubShop, credit: u64, stock: u64) {
     done(shop, ShopCommand::CreateUser { id: id("u"), credit: whole(credit) }).await;
     done(shop, ShopCommand::CreateItem { id: id("i"), stock: whole(stock), price: whole(1) }).await;
     order(shop, "o", "u").await;
+}
+
+/// The same without credit and with the payment side outside; what the shop tells from then on.
+async fn fill_with_payment_outside(shop: &HubShop) -> ShopEvents {
+    fill(shop, 0, 5).await;
+    shop.set_outside(PAY).await.unwrap();
+    shop.listen()
 }
 
 async fn order(shop: &HubShop, name: &str, user: &str) {
@@ -269,9 +276,7 @@ fn a_silent_side_is_cancelled_at_the_deadline_without_any_request() {
     let fs = SimFs::new(4);
     let (hub, shop) = running(&fs);
     in_time(async {
-        fill(&shop, 0, 5).await;
-        shop.set_outside(PAY).await.unwrap();
-        let mut events = shop.listen();
+        let mut events = fill_with_payment_outside(&shop).await;
         let quick =
             CheckoutRequest { deadline_ms: Some(50), wait_ms: Some(1_000), ..CheckoutRequest::new(id("o")) };
         let waiting = checking_out(&shop, quick);
@@ -309,9 +314,7 @@ fn a_silent_side_is_cancelled_at_the_deadline_without_any_request() {
 fn who_waits_when_the_hub_ends_is_told() {
     let (hub, shop) = running(&SimFs::new(5));
     in_time(async {
-        fill(&shop, 0, 5).await;
-        shop.set_outside(PAY).await.unwrap();
-        let mut events = shop.listen();
+        let mut events = fill_with_payment_outside(&shop).await;
         let waiting = checking_out(&shop, CheckoutRequest::new(id("o")));
         events.next().await.unwrap().unwrap();
         tokio::task::spawn_blocking(move || drop(hub)).await.unwrap();
@@ -325,9 +328,7 @@ fn who_waits_when_the_hub_ends_is_told() {
 fn who_waits_when_the_server_ends_is_told_where_it_stands() {
     let (_hub, shop) = running(&SimFs::new(6));
     in_time(async {
-        fill(&shop, 0, 5).await;
-        shop.set_outside(PAY).await.unwrap();
-        let mut events = shop.listen();
+        let mut events = fill_with_payment_outside(&shop).await;
         let long = CheckoutRequest { wait_ms: Some(60_000), ..CheckoutRequest::new(id("o")) };
         let waiting = checking_out(&shop, long.clone());
         events.next().await.unwrap().unwrap();
@@ -429,9 +430,7 @@ fn a_checkout_that_ends_with_the_wait_is_told_as_it_ended() {
 
 /// A caller of order `o`, whose payment is outside, that waits for its end.
 async fn waits_for_o(shop: &HubShop, wait: Duration) -> JoinHandle<Result<CheckoutAnswer, ShopError>> {
-    fill(shop, 0, 5).await;
-    shop.set_outside(PAY).await.unwrap();
-    let mut events = shop.listen();
+    let mut events = fill_with_payment_outside(shop).await;
     let wait_ms = u32::try_from(wait.as_millis()).ok();
     let request = CheckoutRequest { wait_ms, ..CheckoutRequest::new(id("o")) };
     let waiting = checking_out(shop, request);

@@ -6,9 +6,9 @@ use holdfast_hub::limits::HubOptions;
 use holdfast_hub::verify::{Advice, VerifyError};
 use holdfast_log::{FileSystem, SimFs};
 
-use crate::checkpoint_file::{ACCOUNT, OPEN, PROGRESS, RUN, reseal, rewrite};
-use crate::history::{check, checkpoint, files, lived_in, round, sound};
-use crate::support::{LOG_ID, TestClock, open};
+use crate::checkpoint_file::{ACCOUNT, OPEN, PROGRESS, RUN, reseal, reseal_block, rewrite};
+use crate::history::{check, checkpoint, contents, files, lived_in, patch, round, sound};
+use crate::support::{DATA, TestClock, open};
 
 /// A directory as a killed hub leaves it.
 fn killed() -> SimFs {
@@ -21,22 +21,15 @@ fn killed() -> SimFs {
 fn found(damage: impl FnOnce(&SimFs)) -> Vec<(PathBuf, String)> {
     let fs = killed();
     damage(&fs);
-    let before = snapshot(&fs);
+    let before = contents(&fs, Path::new(DATA));
     let verified = check(&fs).unwrap();
-    assert_eq!(before, snapshot(&fs), "nothing is changed");
+    assert_eq!(before, contents(&fs, Path::new(DATA)), "nothing is changed");
     assert!(verified.problems.iter().all(|problem| problem.advice == Advice::DeriveAgain));
     verified
         .problems
         .into_iter()
         .map(|problem| (problem.file.clone().expect("a file is named"), problem.to_string()))
         .collect()
-}
-
-fn snapshot(fs: &SimFs) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut paths = fs.paths();
-    paths.retain(|path| path.starts_with("/data"));
-    paths.sort();
-    paths.into_iter().map(|path| (path.clone(), fs.bytes_of(&path).unwrap())).collect()
 }
 
 /// Every finding is in that file and one of them says this.
@@ -48,17 +41,15 @@ fn only_in(found: &[(PathBuf, String)], file: &Path, says: &str) {
 }
 
 fn flip(fs: &SimFs, path: &Path, position: usize) {
-    let mut bytes = fs.bytes_of(path).unwrap();
-    bytes[position] ^= 0x10;
-    fs.put(path, &bytes);
+    patch(fs, path, |bytes| bytes[position] ^= 0x10);
 }
 
 #[test]
 fn a_sound_directory_passes_and_stays_as_it_is() {
     let fs = killed();
-    let before = snapshot(&fs);
+    let before = contents(&fs, Path::new(DATA));
     let verified = sound(&fs);
-    assert_eq!(before, snapshot(&fs));
+    assert_eq!(before, contents(&fs, Path::new(DATA)));
     assert_eq!((verified.began_at, verified.store.checkpoints.len()), (0, 2));
     // A tenth of each round stays open; the third round is in no checkpoint.
     assert_eq!((verified.transfers, verified.open_holds, verified.store.ids), (360, 36, 216));
@@ -170,13 +161,11 @@ fn what_a_checkpoint_says_is_compared_though_its_checksums_are_right() {
 fn another_outcome_with_a_right_checksum_is_found_and_named() {
     let outcomes = files(&killed(), "store/outcomes", ".blk").remove(0);
     let found = found(|fs| {
-        let mut bytes = fs.bytes_of(&outcomes).unwrap();
-        // The state of the first outcome: ABORTED_ERROR and COMMITTED have other numbers.
-        bytes[18] ^= 1;
-        let seed = crc32c::crc32c_append(crc32c::crc32c(&LOG_ID.0), &[1]);
-        let crc = crc32c::crc32c_append(seed, &bytes[4..4_096]);
-        bytes[..4].copy_from_slice(&crc.to_le_bytes());
-        fs.put(&outcomes, &bytes);
+        patch(fs, &outcomes, |bytes| {
+            // The state of the first outcome: ABORTED_ERROR and COMMITTED have other numbers.
+            bytes[18] ^= 1;
+            reseal_block(&mut bytes[..4_096], 1);
+        });
     });
     only_in(&found, &outcomes, "and the log leads to transfer");
 }
