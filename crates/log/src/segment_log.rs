@@ -319,9 +319,7 @@ impl Drop for SegmentLog {
 fn remove_leftovers(fs: &dyn FileSystem, dir: &Path) -> Result<(), LogError> {
     for name in [SPARE_NAME, INLINE_NAME, MARK_TEMPORARY] {
         let path = dir.join(name);
-        if fs.exists(&path).map_err(LogError::io("look for", &path))? {
-            fs.remove(&path).map_err(LogError::io("remove", &path))?;
-        }
+        fs.remove_if_there(&path).map_err(LogError::io("remove", &path))?;
     }
     Ok(())
 }

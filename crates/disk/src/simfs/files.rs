@@ -171,6 +171,10 @@ impl SimFile {
 
 impl File for SimFile {
     fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        let act = self.fs.powered()?.act_before_read();
+        if let Some(act) = act {
+            act();
+        }
         let mut state = self.fs.powered()?;
         let FileSystemState { nodes, meter, faults, .. } = &mut *state;
         let node = nodes.get(&self.inode).ok_or_else(not_found)?;
@@ -255,6 +259,9 @@ impl File for SimFile {
 
     fn allocate(&self, len: u64) -> io::Result<()> {
         let mut state = self.fs.powered()?;
+        if state.refuses_allocations {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         state.meter.counters.writes += 1;
         state.meter.spend(0);
         let fits = state.fitting(self.inode, 0, len)?;

@@ -42,6 +42,16 @@ impl SimFs {
         self.lock().used_bytes()
     }
 
+    /// From now on no file can be allocated, as on file systems that do not know how.
+    pub fn refuse_allocations(&self) {
+        self.lock().refuses_allocations = true;
+    }
+
+    /// Lets `act` run just before the `n`-th read from now (counted from 1), as another process might act then.
+    pub fn act_before_read(&self, n: u64, act: impl FnOnce() + Send + 'static) {
+        self.lock().before_read = Some((n, Box::new(act)));
+    }
+
     /// Sets how long operations take from now on.
     pub fn set_pace(&self, pace: Pace) {
         self.lock().meter.pace = pace;

@@ -32,6 +32,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::fs::FileSystem;
 pub use faults::{FaultHit, FaultKind, Rotten};
 use image::Inode;
 use state::{FileSystemState, crashed, not_found};
@@ -66,6 +67,11 @@ impl SimFs {
     /// An empty file system. The seed goes into every choice a later [`crash`](Self::crash) makes.
     pub fn new(seed: u64) -> Self {
         Self::holding(FileSystemState::new(seed))
+    }
+
+    /// This file system as a program takes it.
+    pub fn shared(&self) -> Arc<dyn FileSystem> {
+        Arc::new(self.clone())
     }
 
     /// What the medium holds after a loss of power now. `self` stays as it is, so one moment can be crashed with

@@ -24,10 +24,15 @@ pub(super) struct FileSystemState {
     pub pending: Vec<NameChange>,
     pub locked: BTreeSet<PathBuf>,
     pub capacity: Option<u64>,
+    pub refuses_allocations: bool,
+    /// What another process does before a read, and how many reads there are until then.
+    pub before_read: Option<(u64, Act)>,
     used_blocks: u64,
     pub meter: Meter,
     pub faults: Faults,
 }
+
+pub(super) type Act = Box<dyn FnOnce() + Send>;
 
 /// A file and what holds on to it.
 pub(super) struct Node {
@@ -152,6 +157,13 @@ impl FileSystemState {
         nodes.retain(|id, node| node.named || node.handles > 0 || kept.contains(id) || pends(id));
     }
 
+    /// What is to be done before the read that comes now.
+    pub fn act_before_read(&mut self) -> Option<Act> {
+        let (left, _) = self.before_read.as_mut()?;
+        *left -= 1;
+        if *left == 0 { self.before_read.take().map(|(_, act)| act) } else { None }
+    }
+
     /// Brings the account of the disk's room up to date with one file.
     pub fn charge(&mut self, id: InodeId) {
         if let Some(node) = self.nodes.get_mut(&id) {
@@ -190,6 +202,7 @@ impl FileSystemState {
             dirs: self.dirs.clone(),
             durable: self.durable.clone(),
             capacity: self.capacity,
+            refuses_allocations: self.refuses_allocations,
             meter: Meter { pace: self.meter.pace, ..Meter::default() },
             ..FileSystemState::default()
         };

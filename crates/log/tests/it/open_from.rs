@@ -130,14 +130,14 @@ fn a_segment_that_does_not_belong_is_refused_when_it_is_read() {
         SegmentLog::open(Arc::new(stranger.clone()), dir(), options(), other_id).expect("create");
     append_samples(&mut log, &[(5, 28_000), (2, 10)]);
     drop(log);
-    fs.put(&segment_path(5), &stranger.contents(&segment_path(5)).expect("read"));
+    fs.put(&segment_path(5), &stranger.bytes_of(&segment_path(5)).expect("read"));
     let (log, _) = open_from(&fs, 14).expect("open");
     assert!(matches!(read(&log, 5), Err(LogError::ForeignSegment { .. })));
     drop(log);
 
     let (fs, _) = five_segments();
     let (longer, _) = written(&[(5, 28_000), (4, 28_000), (1, 10)]);
-    fs.put(&segment_path(5), &longer.contents(&segment_path(5)).expect("read"));
+    fs.put(&segment_path(5), &longer.bytes_of(&segment_path(5)).expect("read"));
     let (log, _) = open_from(&fs, 14).expect("open");
     assert!(matches!(read(&log, 5), Err(LogError::Corrupt { offset: 5, .. })));
 }

@@ -95,7 +95,7 @@ fn nothing_is_removed_after_the_log_was_closed() {
     let retention = log.retention();
     drop(log);
     assert!(matches!(retention.remove_before(2), Err(LogError::Stopped { .. })));
-    assert!(fs.contents(&segment_path(0)).is_ok());
+    assert!(fs.bytes_of(&segment_path(0)).is_ok());
 }
 
 #[test]
