@@ -16,7 +16,6 @@
 //! | `memory` | the plain store |
 //! | `books` | participants, accounts, funds and endpoints, in both |
 //! | `hold_index` | open holds by expiration; its cost follows what expires |
-//! | `id_index`, `pages`, `plain_tokens`, `plain_shop` | ids, rows, tokens and shop of the plain store |
 //! | `conformance` | what every store must do, as tests over the trait |
 
 mod archive;
@@ -26,27 +25,26 @@ mod callback_rows;
 mod checkpoint;
 pub mod conformance;
 mod error;
+#[cfg(test)]
+mod fixtures;
 mod folder;
 mod hold_index;
-mod id_index;
 mod local;
 mod memory;
-mod pages;
-mod plain_shop;
-mod plain_tokens;
 mod row;
 mod runs;
 #[cfg(test)]
 mod shop_rows;
 mod token_rows;
 
+pub use archive::Sought;
 pub use books::{Books, Roster};
 pub use callback_rows::CallbackRows;
 pub use error::StoreError;
 pub use folder::FOLDERS;
 pub use local::{
-    CheckpointFiles, Done, Held, History, Job, LocalStore, Recovered, Sought, SoughtOrder, StoreCheck,
-    StoreFile, StoreFinding, StoreReport, files_of, reached, recover,
+    CheckpointFiles, Done, Held, History, Job, LocalStore, Recovered, StoreCheck, StoreFile, StoreFinding,
+    StoreReport, files_of, reached, recover,
 };
 pub use memory::MemoryStore;
 

@@ -108,11 +108,6 @@ impl SimFs {
         state.node(id).map(|node| node.content.durable_bytes())
     }
 
-    /// As [`bytes_of`](Self::bytes_of).
-    pub fn contents(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.bytes_of(path)
-    }
-
     /// Puts a file there with these contents, all durable: a fixture. Takes room, but does not ask for it.
     pub fn put(&self, path: &Path, contents: &[u8]) {
         let mut state = self.lock();

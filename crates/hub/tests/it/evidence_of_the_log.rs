@@ -12,7 +12,7 @@ const DATA: &str = "/data";
 
 fn files(fs: &SimFs, folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let inside = fs.paths().into_iter().filter(|path| path.starts_with(folder));
-    inside.map(|path| (path.clone(), fs.contents(&path).unwrap())).collect()
+    inside.map(|path| (path.clone(), fs.bytes_of(&path).unwrap())).collect()
 }
 
 /// Puts files back as they were.

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use holdfast_disk::{BLOCK, File, FileSystem};
+use holdfast_disk::{BLOCK, File, FileSystem, number_in_name};
 
 use super::format::{BLOCK_BYTES, Fault, Stamp, VERSION};
 use crate::StoreError;
@@ -158,12 +158,7 @@ impl Files {
     /// The files of the directory that have one of our names.
     pub(super) fn list(&self) -> Result<BTreeSet<u64>, StoreError> {
         let names = self.fs.list(&self.dir).map_err(StoreError::io("list", &self.dir))?;
-        let ours = names.iter().filter_map(|name| {
-            let digits = name.strip_suffix(".blk")?;
-            let number = digits.parse().ok().filter(|_| digits.len() == 20)?;
-            (self.path_of(number).file_name()?.to_str()? == name).then_some(number)
-        });
-        Ok(ours.collect())
+        Ok(names.iter().filter_map(|name| number_in_name(name, ".blk")).collect())
     }
 
     /// A file must hold its blocks before `end`, and no more blocks than a file has.

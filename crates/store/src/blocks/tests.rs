@@ -2,7 +2,6 @@
 
 mod crash;
 mod damage;
-mod measure;
 mod model;
 mod threads;
 

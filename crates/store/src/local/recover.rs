@@ -126,9 +126,7 @@ fn make_folders(place: &StoreFolder) -> Result<(), StoreError> {
         unfinished.extend(names.iter().filter(|name| RunName::is_temporary(name)).map(|name| ids.join(name)));
     }
     for path in unfinished {
-        if place.fs.exists(&path).map_err(StoreError::io("look for", &path))? {
-            place.fs.remove(&path).map_err(StoreError::io("remove", &path))?;
-        }
+        place.fs.remove_if_there(&path).map_err(StoreError::io("remove", &path))?;
     }
     Ok(())
 }

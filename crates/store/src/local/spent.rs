@@ -69,7 +69,7 @@ impl SpentIds {
         self.hash(b'S', spender)
     }
 
-    fn order(&self, order: &str, life: u32) -> u128 {
+    pub(super) fn order(&self, order: &str, life: u32) -> u128 {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(b"O").update(&life.to_le_bytes()).update(order.as_bytes());
         u128::from_le_bytes(*hasher.finalize().as_bytes().first_chunk().expect("32 bytes"))
@@ -88,13 +88,13 @@ pub(super) enum Record {
 
 /// What the frame at hand knows of the past, and what it adds to it.
 pub(super) struct Spent {
-    ids: SpentIds,
+    pub(super) ids: SpentIds,
     /// Consumed tokens that the frame names or has consumed, by their ids in the archive.
     consumed: BTreeSet<u128>,
     /// Spends whose spender the frame names, or that it made.
-    spends: BTreeMap<Name, Arc<SpendRow>>,
+    pub(super) spends: BTreeMap<Name, Arc<SpendRow>>,
     /// Paid orders that the frame names, or that it paid.
-    orders: HashMap<OrderId, OrderRow, foldhash::fast::RandomState>,
+    pub(super) orders: HashMap<OrderId, OrderRow, foldhash::fast::RandomState>,
     /// Orders that it has paid, in order.
     new_orders: Vec<OrderRow>,
     /// Tokens that it has consumed, in order.
@@ -129,19 +129,6 @@ impl Spent {
         !self.consumed.is_empty() && self.consumed.contains(&self.ids.token(id))
     }
 
-    pub(super) fn spend(&self, spender: &str) -> Option<&Arc<SpendRow>> {
-        self.spends.get(spender)
-    }
-
-    pub(super) fn order(&self, id: &OrderId) -> Option<&OrderRow> {
-        self.orders.get(id)
-    }
-
-    /// The id of a paid order in the archive.
-    pub(super) fn order_id(&self, order: &str, life: u32) -> u128 {
-        self.ids.order(order, life)
-    }
-
     /// The frame has paid an order.
     pub(super) fn pay(&mut self, row: OrderRow) {
         self.orders.insert(row.order.order_id.clone(), row.clone());
@@ -149,37 +136,23 @@ impl Spent {
     }
 
     /// Notes an order that the frame names and that is not in memory.
-    pub(super) fn ask_order(
-        &mut self,
-        place: &StoreFolder,
-        archive: &Archive,
-        order: &str,
-        life: u32,
-    ) -> Result<(), StoreError> {
+    pub(super) fn ask_order(&mut self, archive: &Archive, order: &str, life: u32) -> Result<(), StoreError> {
         let id = self.ids.order(order, life);
         let hash = archive.hash(id);
         match archive.unsealed(hash, id) {
-            Some(at) => self.bring_order(place, archive, id, at),
-            None => {
-                self.asked_orders.push((hash, id));
-                Ok(())
-            }
+            Some(at) => self.bring_order(archive, id, at)?,
+            None => self.asked_orders.push((hash, id)),
         }
+        Ok(())
     }
 
-    fn bring_order(
-        &mut self,
-        place: &StoreFolder,
-        archive: &Archive,
-        id: u128,
-        at: u64,
-    ) -> Result<(), StoreError> {
-        match read(place, at, |at, out| archive.read_into(at, out))? {
+    fn bring_order(&mut self, archive: &Archive, id: u128, at: u64) -> Result<(), StoreError> {
+        match read(&archive.place, at, |at, out| archive.records.read_into(at, out))? {
             Record::Order(row) if self.ids.order(row.order.order_id.as_str(), row.life) == id => {
                 self.orders.insert(row.order.order_id.clone(), *row);
                 Ok(())
             }
-            _ => Err(damaged(place, at, "the index says that another order stands there")),
+            _ => Err(damaged(&archive.place, at, "the index says that another order stands there")),
         }
     }
 
@@ -209,52 +182,39 @@ impl Spent {
     }
 
     /// Notes a spender that the frame names.
-    pub(super) fn ask_spender(
-        &mut self,
-        place: &StoreFolder,
-        archive: &Archive,
-        spender: &str,
-    ) -> Result<(), StoreError> {
+    pub(super) fn ask_spender(&mut self, archive: &Archive, spender: &str) -> Result<(), StoreError> {
         if self.spends.contains_key(spender) {
             return Ok(());
         }
         let id = self.ids.spender(spender);
         let hash = archive.hash(id);
         match archive.unsealed(hash, id) {
-            Some(at) => self.bring_spend(place, archive, id, at),
-            None => {
-                self.asked_spenders.push((hash, id));
-                Ok(())
-            }
+            Some(at) => self.bring_spend(archive, id, at)?,
+            None => self.asked_spenders.push((hash, id)),
         }
+        Ok(())
     }
 
     /// Brings in what is on the disk of all that was noted.
-    pub(super) fn bring(&mut self, place: &StoreFolder, archive: &Archive) -> Result<(), StoreError> {
+    pub(super) fn bring(&mut self, archive: &Archive) -> Result<(), StoreError> {
         let (tokens, spenders) = (archive.sealed(&self.asked_tokens), archive.sealed(&self.asked_spenders));
         self.asked_tokens.clear();
         self.asked_spenders.clear();
         let orders = archive.sealed(&self.asked_orders);
         self.asked_orders.clear();
-        orders?.into_iter().try_for_each(|(id, at)| self.bring_order(place, archive, id, at))?;
+        orders?.into_iter().try_for_each(|(id, at)| self.bring_order(archive, id, at))?;
         // That a token's id is in the index is all there is to know.
         self.consumed.extend(tokens?.into_iter().map(|(id, _)| id));
-        spenders?.into_iter().try_for_each(|(id, at)| self.bring_spend(place, archive, id, at))
+        spenders?.into_iter().try_for_each(|(id, at)| self.bring_spend(archive, id, at))
     }
 
-    fn bring_spend(
-        &mut self,
-        place: &StoreFolder,
-        archive: &Archive,
-        id: u128,
-        at: u64,
-    ) -> Result<(), StoreError> {
-        match read(place, at, |at, out| archive.read_into(at, out))? {
+    fn bring_spend(&mut self, archive: &Archive, id: u128, at: u64) -> Result<(), StoreError> {
+        match read(&archive.place, at, |at, out| archive.records.read_into(at, out))? {
             Record::Spend(row) if self.ids.spender(&row.transaction.spender) == id => {
                 self.spends.insert(row.transaction.spender.clone(), Arc::new(row));
                 Ok(())
             }
-            _ => Err(damaged(place, at, "the index says that another spend stands there")),
+            _ => Err(damaged(&archive.place, at, "the index says that another spend stands there")),
         }
     }
 
@@ -288,7 +248,7 @@ impl Spent {
         }
         bytes.clear();
         self.scratch = bytes;
-        archive.publish();
+        archive.records.publish();
     }
 }
 
@@ -327,15 +287,15 @@ pub(super) fn describe(bytes: &[u8]) -> String {
 /// Adds a record, in pieces if it must be; tells the place of the first.
 fn append(archive: &mut Archive, what: u8, bytes: &[u8]) -> u64 {
     if bytes.len() < RECORD_MAX {
-        return archive.append(&[&[what | WHOLE], bytes].concat());
+        return archive.records.append(&[&[what | WHOLE], bytes].concat());
     }
     let mut pieces = bytes.chunks(RECORD_MAX - PIECE_HEADER).rev();
     let last = pieces.next().expect("longer than one record");
-    let mut next = archive.append(&[&[LAST], last].concat());
+    let mut next = archive.records.append(&[&[LAST], last].concat());
     let left = pieces.len();
     for (piece, before) in pieces.zip((0..left).rev()) {
         let first = if before == 0 { what | FIRST } else { BETWEEN };
-        next = archive.append(&[&[first], &next.to_le_bytes()[..], piece].concat());
+        next = archive.records.append(&[&[first], &next.to_le_bytes()[..], piece].concat());
     }
     next
 }
@@ -395,5 +355,5 @@ pub(super) fn read_from(
 }
 
 pub(super) fn damaged(place: &StoreFolder, at: u64, found: &str) -> StoreError {
-    StoreError::damaged(&Which::Spent.records(&place.dir), at, found)
+    Which::Spent.damaged(place, at, found)
 }

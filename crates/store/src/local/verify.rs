@@ -263,8 +263,7 @@ impl StoreCheck {
         let books = &right.books;
         self.compare_rows(file, "participant", &contents.participants, books.participants(), |row| row.id.0);
         self.compare_rows(file, "account", &contents.accounts, books.accounts(), |row| row.id.0);
-        let funds: Vec<FundsMovement> = books.all_funds().copied().collect();
-        self.compare_rows(file, "funds movement", &contents.funds, &funds, |row| row.id);
+        self.compare_rows(file, "funds movement", &contents.funds, books.funds.values(), |row| row.id);
         let endpoints: Vec<SetEndpoint> = books.all_endpoints().collect();
         let key = |row: &SetEndpoint| (row.participant().0, row.kind().to_owned());
         self.compare_rows(file, "endpoint", &contents.endpoints, &endpoints, key);
@@ -277,16 +276,16 @@ impl StoreCheck {
         // There may be a million of them: they are not copied.
         let open = right.hot.open_from(TransferNo(0), usize::MAX);
         self.compare_rows(file, "open transfer", &contents.open, open, |row| (row.no.0, row.id));
-        let mut locks: Vec<&LockRow> = right.vault.locks().map(|row| &**row).collect();
+        let mut locks: Vec<&LockRow> = right.vault.locks.iter().map(|row| &**row).collect();
         locks.sort_unstable_by_key(|row| &row.spender);
         self.compare_rows(file, "lock", &contents.locks, locks, |row| Name::clone(&row.spender));
-        let mut tokens: Vec<&TokenRow> = right.vault.tokens().collect();
+        let mut tokens: Vec<&TokenRow> = right.vault.tokens.iter().collect();
         tokens.sort_unstable_by_key(|row| &row.token.id);
         self.compare_rows(file, "token", &contents.tokens, tokens, |row| row.token.id.clone());
         self.compare_shop(file, contents, &right.shelves);
         let ends = [
-            (right.ended.records().end(), "outcomes"),
-            (right.spent.records().end(), "spends"),
+            (right.ended.records.end(), "outcomes"),
+            (right.spent.records.end(), "spends"),
             (right.callbacks.end(), "callbacks"),
         ];
         for (ours, (right, what)) in contents.ends.iter().zip(&ends) {
@@ -358,7 +357,7 @@ impl StoreCheck {
     }
 
     fn compare_blocks(&mut self, ends: &[End; 3], right: &LocalStore) {
-        let right = [right.ended.records(), right.spent.records(), &right.callbacks];
+        let right = [&right.ended.records, &right.spent.records, &right.callbacks];
         for (at, ((dir, kind), right)) in block_folders(&self.place).into_iter().zip(right).enumerate() {
             let files = Unopened::new(&self.place.fs, &dir, self.place.log_id, kind);
             let to = ends[at].position.min(right.end().position) / BLOCK as u64;
@@ -402,8 +401,7 @@ impl StoreCheck {
         let mut whole = true;
         for name in names {
             if !self.opened[which as usize].contains_key(name) {
-                let (fs, dir, log_id) = (&self.place.fs, which.ids(&self.place.dir), self.place.log_id);
-                let opened = Run::open(fs, &dir, *name, which.run_mark(log_id), self.place.key());
+                let opened = Run::open(&which.runs(&self.place), *name);
                 let tested = opened.and_then(|run| run.verify().map(|_| Arc::new(run)));
                 let tested = tested.map_err(|error| self.find(error.into())).ok();
                 self.opened[which as usize].insert(*name, tested);
@@ -421,7 +419,7 @@ impl StoreCheck {
         let Some(runs) = self.runs(which, &names[which as usize]) else { return 0 };
         let mut wrong = Vec::new();
         let mut left_out = 0;
-        let compared = runs::compare(&runs, right.runs().runs(), &mut |id| {
+        let compared = runs::compare(&runs, right.runs.runs(), &mut |id| {
             if wrong.len() < FINDINGS_MAX { wrong.push(id) } else { left_out += 1 }
         });
         let (ids, name) = (which.ids(&self.place.dir), |id| name_of(which, id));
@@ -458,8 +456,8 @@ impl StoreCheck {
     }
 
     fn spends_are_found(&mut self, store: &LocalStore) -> Result<(), StoreError> {
-        let (runs, ids, reader) =
-            (store.spent.runs(), Which::Spent.ids(&self.place.dir), store.spent.reader());
+        let (runs, ids) = (&store.spent.runs, Which::Spent.ids(&self.place.dir));
+        let reader = store.spent.records.reader();
         let mut count = 0;
         for record in reader.scan(0, reader.end()) {
             let (at, first) = record?;
@@ -482,7 +480,7 @@ impl StoreCheck {
     fn transfers_are_found(&mut self, store: &LocalStore) {
         let history = store.history();
         let (mut count, mut last) = (0_u64, 0);
-        let (runs, ids) = (store.ended.runs(), Which::Ended.ids(&self.place.dir));
+        let (runs, ids) = (&store.ended.runs, Which::Ended.ids(&self.place.dir));
         for row in history.scan(0, history.end()) {
             let (after, row) = match row {
                 Ok(row) => row,

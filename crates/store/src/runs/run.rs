@@ -6,12 +6,12 @@ use std::mem::size_of_val;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use holdfast_disk::{BLOCK, File, FileSystem, LogId};
+use holdfast_disk::{BLOCK, File, LogId};
 
 use super::bloom::{Filter, Line, Probe};
 use super::format::{self, BLOCK_BYTES, ENTRY, FENCE, Header, ITEM_BYTES, LINE, id_of};
 use super::read::{BlockReader, read_whole};
-use super::{Entry, RunName, hash_id};
+use super::{Entry, RunFolder, RunName, hash_id};
 use crate::StoreError;
 
 /// An immutable map from id to place. Any thread may ask it.
@@ -28,27 +28,20 @@ pub(crate) struct Run {
 
 impl Run {
     /// Opens a run and reads what it keeps in memory.
-    pub(crate) fn open(
-        fs: &Arc<dyn FileSystem>,
-        dir: &Path,
-        name: RunName,
-        log_id: LogId,
-        key: u64,
-    ) -> Result<Run, StoreError> {
-        let path = dir.join(name.to_string());
-        let file = fs.open_read(&path).map_err(|error| match error.kind() {
+    pub(crate) fn open(folder: &RunFolder, name: RunName) -> Result<Run, StoreError> {
+        let path = folder.dir.join(name.to_string());
+        let file = folder.fs.open_read(&path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => StoreError::damaged(&path, 0, "the file is not there"),
             _ => StoreError::io("open", &path)(error),
         })?;
         let header = read_header(&*file, &path)?;
-        header.expect(&path, name, log_id, key)?;
-        let seed = header.seed();
+        header.expect(&path, name, folder)?;
         let fences = read_fences(&*file, &path, &header)?;
         let filter = read_filter(&*file, &path, &header)?;
-        Ok(Run { path, file, header, seed, key, fences, filter })
+        Ok(Run::of_parts(path, file, header, folder.key, fences, filter))
     }
 
-    /// A run that was written just now.
+    /// A run that was read or written just now.
     pub(super) fn of_parts(
         path: PathBuf,
         file: Arc<dyn File>,
@@ -253,7 +246,7 @@ pub(crate) struct Iter<'a> {
     over: bool,
 }
 
-impl Iter<'_> {
+impl<'a> Iter<'a> {
     fn step(&mut self) -> Result<Option<Entry>, StoreError> {
         if self.at == self.items {
             let Some(items) = self.blocks.advance()? else {
@@ -288,7 +281,7 @@ impl Iter<'_> {
         self.blocks.position()
     }
 
-    pub(super) fn run(&self) -> &Run {
+    pub(super) fn run(&self) -> &'a Run {
         self.run
     }
 }

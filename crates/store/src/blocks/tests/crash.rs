@@ -36,7 +36,7 @@ fn run(
 
 /// Every file's bytes.
 fn contents(fs: &SimFs) -> Vec<(String, Vec<u8>)> {
-    let read = |name: String| (name.clone(), fs.contents(&dir().join(name)).unwrap());
+    let read = |name: String| (name.clone(), fs.bytes_of(&dir().join(name)).unwrap());
     names(fs).into_iter().map(read).collect()
 }
 

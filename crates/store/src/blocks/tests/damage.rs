@@ -44,7 +44,7 @@ fn damaged() -> StoreError {
 fn swapped_blocks_are_noticed() {
     let fs = SimFs::new(1);
     let (files, positions) = written(&fs);
-    let (first, second) = (fs.contents(&file(0)).unwrap(), fs.contents(&file(4)).unwrap());
+    let (first, second) = (fs.bytes_of(&file(0)).unwrap(), fs.bytes_of(&file(4)).unwrap());
     // Within a file, and between files.
     let within = [&first[4096..8192], &first[..4096], &first[8192..]].concat();
     let between = [&second[..4096], &first[4096..]].concat();
@@ -73,7 +73,7 @@ fn files_of_another_log_or_kind_are_noticed_when_opened() {
 fn a_later_version_is_named() {
     let fs = SimFs::new(1);
     let (files, positions) = written(&fs);
-    let mut block = fs.contents(&file(0)).unwrap();
+    let mut block = fs.bytes_of(&file(0)).unwrap();
     block.truncate(4096);
     block[6] = 2;
     let seed = crc32c::crc32c_append(crc32c::crc32c(&LOG.0), &[1]);
@@ -92,7 +92,7 @@ fn missing_short_and_long_files_are_named_and_nothing_is_changed() {
     assert_eq!(before.len(), 3);
     let opened = || open_with(&fs, Some(end.clone()), SMALL);
 
-    let contents = fs.contents(&file(4)).unwrap();
+    let contents = fs.bytes_of(&file(4)).unwrap();
     for bytes in [&contents[..contents.len() - 1], &[], &[&contents[..], &[0]].concat()] {
         fs.put(&file(4), bytes);
         assert!(is_damaged(&opened(), &file(4)));
@@ -101,7 +101,7 @@ fn missing_short_and_long_files_are_named_and_nothing_is_changed() {
     assert!(is_damaged(&opened(), &file(4)));
     fs.put(&file(4), &contents);
 
-    let last = fs.contents(&file(8)).unwrap();
+    let last = fs.bytes_of(&file(8)).unwrap();
     fs.put(&file(8), &last[..last.len() - 1]);
     assert!(is_damaged(&opened(), &file(8)));
     fs.put(&file(8), &last);

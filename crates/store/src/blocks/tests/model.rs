@@ -147,7 +147,7 @@ fn the_golden_file_is_read_and_written_byte_for_byte() {
     let mut files = open_with(&fs, None, options).unwrap();
     let positions = append(&mut files, 0..40);
     flush(&mut files);
-    assert_eq!(fs.contents(&file(0)).unwrap(), GOLDEN);
+    assert_eq!(fs.bytes_of(&file(0)).unwrap(), GOLDEN);
 
     let end = files.end();
     let fixture = SimFs::new(2);
@@ -173,7 +173,7 @@ fn a_block_is_filled_to_its_last_byte() {
     assert_eq!(files.end().position, 3 * 4096 + 16);
     files.publish();
     flush(&mut files);
-    assert_eq!((files.verify(u64::MAX).unwrap(), fs.contents(&file(0)).unwrap().len()), (6, 3 * 4096));
+    assert_eq!((files.verify(u64::MAX).unwrap(), fs.bytes_of(&file(0)).unwrap().len()), (6, 3 * 4096));
 }
 
 #[test]

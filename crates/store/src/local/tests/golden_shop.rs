@@ -13,9 +13,9 @@ use holdfast_domain::shop::{
 use holdfast_domain::tokens::Fingerprint;
 use holdfast_domain::view::{Checkouts, Items as _, KeyEnds, Orders, ShopSettings, ShopSize, Users};
 
-use super::golden::{assert_committed, committed, read_committed, written_by};
+use super::golden::{assert_committed, read_committed, written_by};
 use super::*;
-use crate::Tables;
+use crate::fixtures::committed;
 
 const BEGUN: Millis = 1_790_000_000_000;
 

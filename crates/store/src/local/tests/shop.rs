@@ -8,7 +8,7 @@ use holdfast_domain::shop::{
 use holdfast_domain::tokens::Fingerprint;
 use holdfast_domain::view::{Checkouts, Orders, ShopSettings, ShopSize};
 
-use super::voyage::{Voyage, effects_of, moves, recovered, run_all_jobs};
+use super::voyage::{checkpoint, effects_of, recovered};
 use super::*;
 use crate::StoreCheck;
 
@@ -71,11 +71,6 @@ fn first_frame() -> Frame {
     (50, all.into_iter().map(|command| Command::Shop(Box::new(command))).collect())
 }
 
-fn frame_of(now: Millis, wanted: &[Wish]) -> Frame {
-    let expire = Command::Expire(Expire { holds_max: 2 });
-    (now, std::iter::once(expire).chain(wanted.iter().map(command)).collect())
-}
-
 /// Users, items, open checkouts, keys.
 type AllRows = (Vec<UserRow>, Vec<ItemRow>, Vec<Arc<CheckoutRow>>, Vec<Arc<KeyRow>>);
 
@@ -114,14 +109,12 @@ fn wishes() -> impl Strategy<Value = Vec<Wish>> {
 fn derived(log: &[Frame]) -> LocalStore {
     let mut store = empty_on(&SimFs::new(8));
     (0..).zip(log).for_each(|(number, frame)| drop(effects_of(&mut store, number, frame)));
-    assert!(store.begin_checkpoint(log.len() as u64, Vec::new()));
-    run_all_jobs(&mut store, &mut Vec::new());
+    checkpoint(&mut store, log.len() as u64);
     store
 }
 
 fn findings(fs: &SimFs, at: u64, right: &LocalStore) -> Vec<String> {
-    let shared: Arc<dyn FileSystem> = Arc::new(fs.clone());
-    let mut check = StoreCheck::open(&shared, Path::new(DIR), LOG).unwrap();
+    let mut check = StoreCheck::open(&fs.shared(), Path::new(DIR), LOG).unwrap();
     check.compare(at, right);
     check.finish().findings.into_iter().map(|finding| finding.found).collect()
 }
@@ -134,7 +127,9 @@ proptest! {
         let mut voyage = Voyage::new();
         voyage.frame(first_frame());
         for one in moves {
-            voyage.make(one, |number, wanted: &[Wish]| frame_of(100 + 20 * number.cast_signed(), wanted));
+            voyage.make(one, |number, wanted: &[Wish]| {
+                frame_of(100 + 20 * number.cast_signed(), wanted.iter().map(command))
+            });
         }
         same_shop(&mut voyage.local, &voyage.plain);
         voyage.whole_checkpoint();
@@ -148,10 +143,10 @@ proptest! {
 fn verify_tells_a_row_that_the_log_does_not_lead_to() {
     let fs = SimFs::new(1);
     let mut store = empty_on(&fs);
-    let log = [first_frame(), frame_of(100, &[(0, 1, 1), (9, 0, 1), (1, 2, 1), (0, 3, 3)])];
+    let wanted = [(0, 1, 1), (9, 0, 1), (1, 2, 1), (0, 3, 3)];
+    let log = [first_frame(), frame_of(100, wanted.iter().map(command))];
     (0..).zip(&log).for_each(|(number, frame)| drop(effects_of(&mut store, number, frame)));
-    assert!(store.begin_checkpoint(2, Vec::new()));
-    run_all_jobs(&mut store, &mut Vec::new());
+    checkpoint(&mut store, 2);
     assert_eq!(findings(&fs, 2, &derived(&log)), Vec::<String>::new());
     // The same log but for a little more credit and one more open checkout.
     let mut other = log;
