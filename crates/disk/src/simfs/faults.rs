@@ -144,25 +144,12 @@ impl Strike {
 }
 
 /// The files that a plan is for.
-pub(super) enum Target {
-    Any,
-    Suffix(String),
-    Matching(Box<dyn Fn(&Path) -> bool + Send>),
-}
-
-impl Target {
-    fn hits(&self, path: &Path) -> bool {
-        match self {
-            Target::Any => true,
-            Target::Suffix(suffix) => path.as_os_str().as_encoded_bytes().ends_with(suffix.as_bytes()),
-            Target::Matching(matching) => matching(path),
-        }
-    }
-}
+pub(super) type Matching = Box<dyn Fn(&Path) -> bool + Send>;
 
 struct Plan {
     strike: Strike,
-    target: Target,
+    /// `None`: any file.
+    matching: Option<Matching>,
     /// Strikes left; `None` without end.
     left: Option<u32>,
 }
@@ -200,17 +187,17 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    pub fn plan(&mut self, strike: Strike, target: Target, left: Option<u32>) {
+    pub fn plan(&mut self, strike: Strike, matching: Option<Matching>, left: Option<u32>) {
         if left != Some(0) {
-            self.plans.push(Plan { strike, target, left });
+            self.plans.push(Plan { strike, matching, left });
         }
     }
 
     /// A plan for the next operation on any file; asking twice plans it once.
     pub fn plan_next(&mut self, strike: Strike) {
-        let same = |plan: &Plan| matches!(plan.target, Target::Any) && plan.strike.kind() == strike.kind();
+        let same = |plan: &Plan| plan.matching.is_none() && plan.strike.kind() == strike.kind();
         if !self.plans.iter().any(same) {
-            self.plan(strike, Target::Any, Some(1));
+            self.plan(strike, None, Some(1));
         }
     }
 
@@ -220,7 +207,8 @@ impl Faults {
 
     /// The oldest plan that this operation meets strikes, and is counted.
     pub fn strike(&mut self, op: Op, place: Struck<'_>) -> Option<Strike> {
-        let meets = |plan: &Plan| plan.strike.op() == op && plan.target.hits(place.path());
+        let hits = |matching: &Matching| matching(place.path());
+        let meets = |plan: &Plan| plan.strike.op() == op && plan.matching.as_ref().is_none_or(hits);
         let met = self.plans.iter().position(meets)?;
         let plan = &mut self.plans[met];
         plan.left = plan.left.map(|left| left - 1);

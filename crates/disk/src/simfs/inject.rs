@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 
 use super::choices::Choices;
-use super::faults::{FaultHit, FaultKind, Rotten, Strike, Struck, Target};
+use super::faults::{FaultHit, FaultKind, Rotten, Strike, Struck};
 use super::image::SECTOR;
 use super::state::InodeId;
 use super::{Pace, SimFs};
@@ -92,7 +92,9 @@ impl SimFs {
     /// The next `n` reads of files whose path ends so fail with an IO error. The suffix is text, not a component:
     /// `.seg` means all segments.
     pub fn fail_reads_of(&self, path_suffix: &str, n: u32) {
-        self.lock().faults.plan(Strike::FailRead, Target::Suffix(path_suffix.to_owned()), Some(n));
+        let suffix = path_suffix.to_owned();
+        let ends_so = move |path: &Path| path.as_os_str().as_encoded_bytes().ends_with(suffix.as_bytes());
+        self.plan(Strike::FailRead, ends_so, Some(n));
     }
 
     /// Forgets all faults that are planned and have not struck. The capacity, the pace and a planned loss of
@@ -102,7 +104,7 @@ impl SimFs {
     }
 
     fn plan(&self, strike: Strike, matching: impl Fn(&Path) -> bool + Send + 'static, times: Option<u32>) {
-        self.lock().faults.plan(strike, Target::Matching(Box::new(matching)), times);
+        self.lock().faults.plan(strike, Some(Box::new(matching)), times);
     }
 }
 
