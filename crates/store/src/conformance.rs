@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::Store;
 
-mod shop;
+pub(crate) mod shop;
 mod tokens;
 
 pub(crate) const PAYER: ParticipantId = ParticipantId(1);

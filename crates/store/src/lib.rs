@@ -12,7 +12,6 @@
 //! | `runs` | ids of what has ended, in sorted files |
 //! | `archive` | records that ended, found by their ids: `blocks` and `runs` together |
 //! | `row`, `token_rows` | the bytes of a transfer; of tokens, locks and spends. Those of the shop lie with its rows |
-//! | `callback_rows` | callbacks, for whoever delivers them |
 //! | `memory` | the plain store |
 //! | `books` | participants, accounts, funds and endpoints, in both |
 //! | `hold_index` | open holds by expiration; its cost follows what expires |
@@ -21,7 +20,6 @@
 mod archive;
 mod blocks;
 mod books;
-mod callback_rows;
 mod checkpoint;
 pub mod conformance;
 mod error;
@@ -38,8 +36,8 @@ mod shop_rows;
 mod token_rows;
 
 pub use archive::Sought;
+pub use blocks::BlockReader;
 pub use books::{Books, Roster};
-pub use callback_rows::CallbackRows;
 pub use error::StoreError;
 pub use folder::FOLDERS;
 pub use local::{
@@ -47,6 +45,9 @@ pub use local::{
     StoreReport, files_of, reached, recover,
 };
 pub use memory::MemoryStore;
+
+/// Callbacks as they were added to the store, for whoever delivers them.
+pub type CallbackRows = BlockReader;
 
 use std::sync::Arc;
 

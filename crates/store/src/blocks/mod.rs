@@ -34,7 +34,7 @@ mod writer;
 
 pub(crate) use format::{Kind, RECORD_MAX};
 pub(crate) use jobs::{RemoveJob, Syncer, WriteJob};
-pub(crate) use reader::BlockReader;
+pub use reader::BlockReader;
 pub(crate) use verify::{Mismatch, Unopened};
 pub(crate) use writer::BlockFiles;
 
@@ -64,12 +64,14 @@ pub(crate) struct Options {
     pub(crate) needed_from: u64,
 }
 
-impl End {
-    /// Where nothing was ever added.
-    pub(crate) const fn begin() -> End {
+/// Where nothing was ever added.
+impl Default for End {
+    fn default() -> End {
         End { position: format::HEADER as u64, tail: Vec::new() }
     }
+}
 
+impl End {
     /// Whether there is no record before it.
     pub(crate) const fn is_begin(&self) -> bool {
         self.position == format::HEADER as u64

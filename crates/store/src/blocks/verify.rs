@@ -45,7 +45,7 @@ impl Unopened {
 
     /// Compares the blocks `from..to` with those of `right`, all of which are written. Shows what is wrong.
     pub(crate) fn compare(&self, from: u64, to: u64, right: &BlockFiles, show: &mut dyn FnMut(Mismatch)) {
-        let right = right.written_files();
+        let right = &right.shared.files;
         let mut next = from;
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         while next < to {

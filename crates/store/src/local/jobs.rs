@@ -189,7 +189,7 @@ impl LocalStore {
 
     /// Callbacks before `end` were delivered: their files may go, as far as no checkpoint on the disk needs them.
     pub fn forget_callbacks(&mut self, end: u64) {
-        if self.work.holds.is_any() {
+        if !self.work.holds.all().is_empty() {
             // Somebody reads the files of a checkpoint. The next time.
             return;
         }

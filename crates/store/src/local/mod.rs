@@ -112,7 +112,7 @@ impl LocalStore {
         let there = self.ended.records.read_into(place, &mut bytes)?;
         let row = if there { row::read(&bytes).filter(|row| row.id == id) } else { None };
         self.scratch = bytes;
-        let row = row.ok_or_else(|| history::not_the_outcome(&self.place, place, id))?;
+        let row = row.ok_or_else(|| history::not_the_outcome(&self.ended.records.reader(), place, id))?;
         self.loaded_numbers.insert(row.no, id);
         self.loaded.insert(id, row);
         Ok(())
@@ -129,7 +129,7 @@ impl LocalStore {
     /// Ended transfers, for readers on any thread.
     #[must_use]
     pub fn history(&self) -> History {
-        History { place: self.place.clone(), reader: self.ended.records.reader() }
+        History(self.ended.records.reader())
     }
 
     /// Where a transfer is: at hand if it is open, else to be read without disturbing this thread.
@@ -165,7 +165,7 @@ impl LocalStore {
     /// Callbacks as they were added, for readers on any thread.
     #[must_use]
     pub fn callback_rows(&self) -> crate::CallbackRows {
-        crate::CallbackRows::new(self.callbacks.reader(), self.place.callbacks())
+        self.callbacks.reader()
     }
 
     /// Runs of transfers' ids on the disk.

@@ -91,13 +91,15 @@ pub struct StoreCheck {
 }
 
 /// A checkpoint as it was read.
+#[derive(Default)]
 struct Contents {
     progress: Vec<u8>,
     participants: Vec<Participant>,
     accounts: Vec<Account>,
     funds: Vec<FundsMovement>,
     endpoints: Vec<SetEndpoint>,
-    next: TransferNo,
+    /// The number of the next transfer.
+    next: u64,
     open: Vec<Transfer>,
     locks: Vec<LockRow>,
     tokens: Vec<TokenRow>,
@@ -116,27 +118,7 @@ struct Contents {
 }
 
 fn read(fs: &dyn FileSystem, dir: &Path, offset: u64) -> Result<(LogId, Contents), StoreError> {
-    let mut contents = Contents {
-        progress: Vec::new(),
-        participants: Vec::new(),
-        accounts: Vec::new(),
-        funds: Vec::new(),
-        endpoints: Vec::new(),
-        next: TransferNo(0),
-        open: Vec::new(),
-        locks: Vec::new(),
-        tokens: Vec::new(),
-        users: Vec::new(),
-        items: Vec::new(),
-        orders: Vec::new(),
-        lives: Vec::new(),
-        checkouts: Vec::new(),
-        keys: Vec::new(),
-        outside: Sides::NONE,
-        charging: Charging::Credit,
-        runs: [Vec::new(), Vec::new()],
-        ends: [End::begin(), End::begin(), End::begin()],
-    };
+    let mut contents = Contents::default();
     let mut kinds = Vec::new();
     let log_id = checkpoint::read(fs, dir, offset, |_, part| match part {
         Part::Progress(bytes) => contents.progress = bytes,
@@ -144,7 +126,7 @@ fn read(fs: &dyn FileSystem, dir: &Path, offset: u64) -> Result<(LogId, Contents
         Part::Account(row) => contents.accounts.push(row),
         Part::Funds(row) => contents.funds.push(row),
         Part::Endpoint(row) => contents.endpoints.push(row),
-        Part::Next(no) => contents.next = no,
+        Part::Next(no) => contents.next = no.0,
         Part::Open(row) => contents.open.push(row),
         Part::Lock(row) => contents.locks.push(row),
         // A kind that never came shows as a token that is not there.
@@ -267,11 +249,9 @@ impl StoreCheck {
         let endpoints: Vec<SetEndpoint> = books.all_endpoints().collect();
         let key = |row: &SetEndpoint| (row.participant().0, row.kind().to_owned());
         self.compare_rows(file, "endpoint", &contents.endpoints, &endpoints, key);
-        let next = right.next_transfer();
-        if contents.next != next {
-            let found =
-                format!("the next transfer has number {} and should have {}", contents.next.0, next.0);
-            self.wrong(file, found);
+        let (is, should) = (contents.next, right.next_transfer().0);
+        if is != should {
+            self.wrong(file, format!("the next transfer has number {is} and should have {should}"));
         }
         // There may be a million of them: they are not copied.
         let open = right.hot.open_from(TransferNo(0), usize::MAX);
@@ -369,7 +349,7 @@ impl StoreCheck {
                     let file_blocks = Options::default().file_blocks;
                     let last = to.saturating_sub(to % file_blocks);
                     let start = files.start().unwrap_or(Some(0)).unwrap_or(last).min(last);
-                    start.max(right.start() / BLOCK as u64)
+                    start.max(right.reader().start() / BLOCK as u64)
                 }
             };
             let mut from = self.compared[at].max(begin());

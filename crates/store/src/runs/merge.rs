@@ -18,11 +18,11 @@ pub(crate) fn merge(
     inputs: &[Arc<Run>],
     pause: &mut dyn FnMut(),
 ) -> Result<Run, StoreError> {
-    let are_ours = inputs.iter().all(|run| run.log_id() == folder.log_id && run.name() < name);
+    let are_ours = inputs.iter().all(|run| run.header.log_id == folder.log_id && run.name() < name);
     assert!(are_ours, "not runs of this log");
     let count = inputs.iter().map(|run| run.len()).sum();
-    let smallest = inputs.iter().map(|run| run.ends().0).min().unwrap_or(0);
-    let largest = inputs.iter().map(|run| run.ends().1).max().unwrap_or(0);
+    let smallest = inputs.iter().map(|run| run.header.smallest).min().unwrap_or(0);
+    let largest = inputs.iter().map(|run| run.header.largest).max().unwrap_or(0);
     let header = Header::new(folder, name, count, (smallest, largest));
     write_run(folder, header, pause, |writer, pause| {
         let mut entries = Merged::of(inputs)?;
@@ -30,7 +30,7 @@ pub(crate) fn merge(
         while let Some(Found { entry, run, block }) = entries.next()? {
             if last == Some(entry.id) {
                 let found = format!("id {:032x} is in another run as well", entry.id);
-                return Err(StoreError::damaged(run.path(), block, found));
+                return Err(StoreError::damaged(&run.path, block, found));
             }
             last = Some(entry.id);
             writer.push(entry, pause)?;

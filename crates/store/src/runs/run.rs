@@ -6,7 +6,7 @@ use std::mem::size_of_val;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use holdfast_disk::{BLOCK, File, LogId};
+use holdfast_disk::{BLOCK, File};
 
 use super::bloom::{Filter, Line, Probe};
 use super::format::{self, BLOCK_BYTES, ENTRY, FENCE, Header, ITEM_BYTES, LINE, id_of};
@@ -16,14 +16,14 @@ use crate::StoreError;
 
 /// An immutable map from id to place. Any thread may ask it.
 pub(crate) struct Run {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     file: Arc<dyn File>,
-    header: Header,
+    pub(super) header: Header,
     seed: u32,
     key: u64,
     /// The first id of every data block.
     fences: Vec<u128>,
-    filter: Filter,
+    pub(super) filter: Filter,
 }
 
 impl Run {
@@ -57,8 +57,7 @@ impl Run {
     #[cfg(test)]
     pub(crate) fn get(&self, hash: u64, id: u128) -> Result<Option<u64>, StoreError> {
         debug_assert!(self.hashes_to(hash, id), "another id's hash");
-        let (smallest, largest) = self.ends();
-        if id < smallest || id > largest || !self.filter.may_hold(&Probe::of(hash)) {
+        if id < self.header.smallest || id > self.header.largest || !self.filter.may_hold(&Probe::of(hash)) {
             return Ok(None);
         }
         self.look_up(id)
@@ -112,19 +111,6 @@ impl Run {
         (size_of_val(self) + fences + size_of_val(self.filter.lines())) as u64
     }
 
-    /// The smallest and the largest id.
-    pub(super) fn ends(&self) -> (u128, u128) {
-        (self.header.smallest, self.header.largest)
-    }
-
-    pub(super) fn filter(&self) -> &Filter {
-        &self.filter
-    }
-
-    pub(super) fn log_id(&self) -> LogId {
-        self.header.log_id
-    }
-
     /// Its entries by id. Ends after an error.
     pub(crate) fn iter(&self) -> Iter<'_> {
         let blocks = BlockReader::new(&*self.file, &self.path, self.seed, self.header.data());
@@ -170,10 +156,6 @@ impl Run {
     fn damaged_fence(&self, number: u64) -> StoreError {
         let found = format!("block {number} does not begin with the id that its fence says");
         StoreError::damaged(&self.path, number * BLOCK_BYTES, found)
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 }
 

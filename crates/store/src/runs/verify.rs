@@ -32,13 +32,13 @@ pub(crate) fn compare(
             (Some(Found { entry, run, .. }), sound)
                 if sound.as_ref().is_none_or(|sound| entry.id < sound.entry.id) =>
             {
-                show(WrongId::Extra { run: run.path().to_owned(), id: entry.id });
+                show(WrongId::Extra { run: run.path.clone(), id: entry.id });
                 own = ours.next()?;
             }
             (Some(Found { entry, run, .. }), Some(Found { entry: sound, .. })) if entry.id == sound.id => {
                 if entry.place != sound.place {
                     let (id, place, right) = (entry.id, entry.place, sound.place);
-                    show(WrongId::Misplaced { run: run.path().to_owned(), id, place, right });
+                    show(WrongId::Misplaced { run: run.path.clone(), id, place, right });
                 }
                 own = ours.next()?;
                 other = right.next()?;

@@ -88,7 +88,7 @@ fn a_crash_while_opening_is_harmless() {
             fs.freeze_at_sync(sync);
             assert!(open_with(&fs, Some(end.clone()), SMALL).is_err());
             let after = fs.crash(seed);
-            assert_eq!(open(&after, Some(end)).verify(u64::MAX).unwrap(), before as u64);
+            assert_eq!(open(&after, Some(end)).reader().verify(u64::MAX).unwrap(), before as u64);
         }
     }
 }

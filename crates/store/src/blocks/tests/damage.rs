@@ -29,11 +29,11 @@ fn a_flipped_byte_is_damage_for_the_records_of_its_block_and_no_others() {
             let good = positions.iter().filter(|position| *position / 4096 < at / 4096).count();
             assert_eq!(scanned.len(), good + 1);
             assert!(is_damaged(&scanned[good].as_ref().map(drop).map_err(|_| damaged()), &file(0)));
-            assert!(is_damaged(&files.verify(u64::MAX), &file(0)));
+            assert!(is_damaged(&files.reader().verify(u64::MAX), &file(0)));
         }
         fs.flip_byte(&file(0), at, mask);
     }
-    assert_eq!(files.verify(u64::MAX).unwrap(), 100);
+    assert_eq!(files.reader().verify(u64::MAX).unwrap(), 100);
 }
 
 fn damaged() -> StoreError {
@@ -51,7 +51,7 @@ fn swapped_blocks_are_noticed() {
     for bytes in [within, between] {
         fs.open(&file(0)).unwrap().write_at(&bytes, 0).unwrap();
         assert!(is_damaged(&files.reader().read(positions[0]), &file(0)));
-        assert!(is_damaged(&files.verify(u64::MAX), &file(0)));
+        assert!(is_damaged(&files.reader().verify(u64::MAX), &file(0)));
     }
 }
 
@@ -66,7 +66,7 @@ fn files_of_another_log_or_kind_are_noticed_when_opened() {
         let opened = BlockFiles::create_or_open(shared, &dir(), log, kind, Some(end.clone()), SMALL);
         assert!(matches!(opened, Err(StoreError::Damaged { .. })));
     }
-    assert_eq!(open(&fs, Some(end)).verify(u64::MAX).unwrap(), 100);
+    assert_eq!(open(&fs, Some(end)).reader().verify(u64::MAX).unwrap(), 100);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn missing_short_and_long_files_are_named_and_nothing_is_changed() {
     assert!(is_damaged(&opened(), &file(5)), "no multiple of the blocks of a file");
     fs.remove(&file(5)).unwrap();
     fs.put(&dir().join("notes.txt"), b"not ours");
-    assert_eq!(opened().unwrap().verify(u64::MAX).unwrap(), 100);
+    assert_eq!(opened().unwrap().reader().verify(u64::MAX).unwrap(), 100);
     assert_eq!(names(&fs).len(), before.len() + 1);
 }
 
@@ -129,5 +129,5 @@ fn an_end_that_is_none_is_refused() {
     for end in refused {
         assert!(matches!(open_with(&fs, Some(end), SMALL), Err(StoreError::Damaged { .. })));
     }
-    assert_eq!(open(&fs, Some(end)).verify(u64::MAX).unwrap(), 100);
+    assert_eq!(open(&fs, Some(end)).reader().verify(u64::MAX).unwrap(), 100);
 }

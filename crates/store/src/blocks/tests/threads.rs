@@ -74,7 +74,7 @@ fn readers_on_other_threads_see_what_was_published() {
     });
     flush(&mut files);
     files.sync_handle().sync().unwrap();
-    assert_eq!(files.verify(u64::MAX).unwrap(), RECORDS as u64);
+    assert_eq!(files.reader().verify(u64::MAX).unwrap(), RECORDS as u64);
 
     // Opened again at an earlier place of a file, the same bytes come back.
     let (end, all) = (files.end(), published.into_inner().unwrap());
@@ -86,5 +86,5 @@ fn readers_on_other_threads_see_what_was_published() {
     let first = all.iter().position(|position| *position >= half).unwrap();
     assert_eq!(append(&mut files, first..RECORDS), all[first..]);
     flush(&mut files);
-    assert_eq!((files.end(), files.verify(u64::MAX).unwrap()), (end, RECORDS as u64));
+    assert_eq!((files.end(), files.reader().verify(u64::MAX).unwrap()), (end, RECORDS as u64));
 }

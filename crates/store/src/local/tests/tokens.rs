@@ -6,11 +6,11 @@ use holdfast_domain::tokens::{
 };
 use holdfast_domain::view::{Leases, Spenders, Spends, Tokens};
 
-use super::voyage::{begin, checkpoint, effects_of, recovered};
+use super::voyage::{begin, checkpoint, effects_of, recovered, report, store_of};
 use super::*;
+use crate::StoreCheck;
 use crate::archive::Which;
 use crate::checkpoint::Part;
-use crate::{StoreCheck, StoreReport};
 
 const TOKENS: usize = 40;
 const SPENDERS: usize = 16;
@@ -200,24 +200,6 @@ fn a_hub_without_tokens_writes_no_part_of_them() {
     assert_eq!((local.token_count(), local.open_leases()), (0, 0));
     effects_of(&mut local, 1, &busy_log(1)[0]);
     assert!(local.token_count() > 0);
-}
-
-/// The store of `log`, with checkpoints after the frames in `at`.
-fn store_of(fs: &SimFs, log: &[Frame], at: &[u64]) -> LocalStore {
-    let mut store = empty_on(fs);
-    for (offset, frame) in (0..).zip(log) {
-        effects_of(&mut store, offset, frame);
-        if at.contains(&(offset + 1)) {
-            checkpoint(&mut store, offset + 1);
-        }
-    }
-    store
-}
-
-fn report(fs: &SimFs, right: &LocalStore, offset: u64) -> StoreReport {
-    let mut check = StoreCheck::open(&fs.shared(), Path::new(DIR), LOG).unwrap();
-    check.compare(offset, right);
-    check.finish()
 }
 
 /// A log whose spends fill several blocks.

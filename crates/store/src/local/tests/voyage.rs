@@ -3,6 +3,7 @@
 use holdfast_domain::effects::Effects;
 
 use super::*;
+use crate::{StoreCheck, StoreReport};
 
 /// What happens next. Wishes become a frame's commands.
 #[derive(Debug, Clone)]
@@ -48,6 +49,25 @@ pub(super) fn begin(store: &mut LocalStore, frames: u64) -> bool {
 pub(super) fn checkpoint(store: &mut LocalStore, frames: u64) {
     assert!(begin(store, frames));
     run_all_jobs(store, &mut Vec::new());
+}
+
+/// The store of `log`, with checkpoints after so many frames as `at` says.
+pub(super) fn store_of(fs: &SimFs, log: &[Frame], at: &[u64]) -> LocalStore {
+    let mut store = empty_on(fs);
+    for (number, frame) in (0..).zip(log) {
+        effects_of(&mut store, number, frame);
+        if at.contains(&(number + 1)) {
+            checkpoint(&mut store, number + 1);
+        }
+    }
+    store
+}
+
+/// What verify finds of the checkpoint at `at`, held against a store that is right.
+pub(super) fn report(fs: &SimFs, right: &LocalStore, at: u64) -> StoreReport {
+    let mut check = StoreCheck::open(&fs.shared(), Path::new(DIR), LOG).unwrap();
+    check.compare(at, right);
+    check.finish()
 }
 
 /// Frames lie far enough apart for the records of each.

@@ -107,5 +107,5 @@ fn asked(what: &str, ids: &[u128], ask: impl Fn(u128) -> bool) {
 
 fn alarms_of(set: &RunSet, id: u128) -> u64 {
     let probe = bloom::Probe::of(hash_id(KEY, id));
-    set.runs().iter().map(|run| u64::from(run.filter().may_hold(&probe))).sum()
+    set.runs().iter().map(|run| u64::from(run.filter.may_hold(&probe))).sum()
 }
