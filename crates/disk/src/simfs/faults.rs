@@ -213,19 +213,16 @@ impl Faults {
         let plan = &mut self.plans[met];
         plan.left = plan.left.map(|left| left - 1);
         let strike = if plan.left == Some(0) { self.plans.remove(met).strike } else { plan.strike.clone() };
-        self.record(strike.kind(), place, 1);
+        self.record(strike.kind(), place);
         Some(strike)
     }
 
-    pub fn record(&mut self, kind: FaultKind, place: Struck<'_>, times: u64) {
-        if times == 0 {
-            return;
-        }
+    pub fn record(&mut self, kind: FaultKind, place: Struck<'_>) {
         let mut key = (kind, place.class());
         if self.hits.len() >= CLASSES_MAX && !self.hits.contains_key(&key) {
             OTHER.clone_into(&mut key.1);
         }
-        *self.hits.entry(key).or_default() += times;
+        *self.hits.entry(key).or_default() += 1;
     }
 
     pub fn hits(&self) -> Vec<FaultHit> {
@@ -246,7 +243,7 @@ mod tests {
     fn the_log_of_hits_is_bounded() {
         let mut faults = Faults::default();
         for n in 0..1000 {
-            faults.record(FaultKind::BitRot, Struck::File(Path::new(&format!("/d/f.x{n}"))), 1);
+            faults.record(FaultKind::BitRot, Struck::File(Path::new(&format!("/d/f.x{n}"))));
         }
         let hits = faults.hits();
         assert_eq!(hits.len(), CLASSES_MAX + 1);

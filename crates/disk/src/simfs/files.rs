@@ -27,7 +27,7 @@ impl SimFs {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         if state.room_blocks() == 0 {
-            state.faults.record(FaultKind::DiskFull, Struck::File(path), 1);
+            state.faults.record(FaultKind::DiskFull, Struck::File(path));
             return Err(full());
         }
         let inode = state.new_inode(Inode::default());
@@ -202,7 +202,7 @@ impl File for SimFile {
         let mut landed_in = None;
         if fits < len {
             // As on a real system: what there is room for is written, and then there is none.
-            faults.record(FaultKind::DiskFull, place, 1);
+            faults.record(FaultKind::DiskFull, place);
             node.content.write(&data[..usize::try_from(fits).unwrap_or(0)], position);
             result = Err(full());
         } else {
@@ -268,7 +268,7 @@ impl File for SimFile {
         let FileSystemState { nodes, faults, .. } = &mut *state;
         let node = nodes.get_mut(&self.inode).ok_or_else(not_found)?;
         if fits < len {
-            faults.record(FaultKind::DiskFull, Struck::File(&node.path), 1);
+            faults.record(FaultKind::DiskFull, Struck::File(&node.path));
             return Err(full());
         }
         node.content.reserve(0, len);

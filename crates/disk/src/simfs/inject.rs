@@ -146,7 +146,7 @@ impl SimFs {
             let why = format!("nothing to rot at {position} of {} with mask {mask}", path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
-        state.faults.record(FaultKind::BitRot, Struck::File(path), 1);
+        state.faults.record(FaultKind::BitRot, Struck::File(path));
         Ok(())
     }
 
@@ -172,7 +172,7 @@ impl SimFs {
             if let Some(position) = content.written_byte(chunk, &mut choices) {
                 let rotten = Rotten { path: path.clone(), position, mask: 1 << choices.below(8) };
                 state.node(id).ok()?.content.rot(position, rotten.mask);
-                state.faults.record(FaultKind::BitRot, Struck::File(&rotten.path), 1);
+                state.faults.record(FaultKind::BitRot, Struck::File(&rotten.path));
                 return Some(rotten);
             }
         }

@@ -213,13 +213,10 @@ impl FileSystemState {
         for (id, path) in found {
             let Some(node) = self.nodes.get(&id) else { continue };
             let (content, damage) = node.content.survivor(&mut choices);
-            let place = Struck::File(&path);
-            after.faults.record(FaultKind::TornWrite, place, damage.torn);
-            after.faults.record(FaultKind::UnsyncedLost, place, damage.lost);
-            after.faults.record(FaultKind::LengthWithoutData, place, damage.only_length);
-            after.faults.record(FaultKind::ShorterFile, place, u64::from(damage.shorter));
-            let bare = damage.any() && fresh.contains(path.as_path());
-            after.faults.record(FaultKind::NameWithoutData, place, u64::from(bare));
+            let is_bare = !damage.is_empty() && fresh.contains(path.as_path());
+            for kind in damage.into_iter().chain(is_bare.then_some(FaultKind::NameWithoutData)) {
+                after.faults.record(kind, Struck::File(&path));
+            }
             after.nodes.insert(id, Node { content, path, named: true, handles: 0, charged: 0 });
             after.charge(id);
         }
@@ -239,7 +236,7 @@ impl FileSystemState {
                 choices.below(changes as u64 + 1)
             });
             if *kept == 0 {
-                after.faults.record(FaultKind::NameLost, Struck::File(change.name()), 1);
+                after.faults.record(FaultKind::NameLost, Struck::File(change.name()));
                 continue;
             }
             *kept -= 1;
@@ -276,7 +273,7 @@ impl Meter {
         if let Some(left) = &mut self.syncs_left {
             *left = left.saturating_sub(1);
             if *left == 0 {
-                faults.record(FaultKind::PowerLoss, place, 1);
+                faults.record(FaultKind::PowerLoss, place);
                 return Err(crashed());
             }
         }
