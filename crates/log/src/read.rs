@@ -76,20 +76,15 @@ impl SharedFrames {
         drop(index);
         let opened = match (filled, next) {
             (None, Some(next)) => self.open_unwalked(&segment, next, position),
-            (filled, _) => self.open_walked(&segment, filled.unwrap_or(position)),
+            (filled, _) => {
+                let file = self.shared.fs.open_read(&segment.path);
+                file.map(|file| (Blocks::new(file, filled.unwrap_or(position)), None))
+                    .map_err(LogError::io("open", &segment.path))
+            }
         };
         let (blocks, unwalked) = opened.map_err(|error| self.or_removed(error, wanted))?;
         self.cursor = Some(Cursor { segment, unwalked, blocks, position, offset });
         Ok(true)
-    }
-
-    fn open_walked(
-        &self,
-        segment: &SegmentFile,
-        filled: u64,
-    ) -> Result<(Blocks, Option<Unwalked>), LogError> {
-        let file = self.shared.fs.open_read(&segment.path).map_err(LogError::io("open", &segment.path))?;
-        Ok((Blocks::new(file, filled), None))
     }
 
     /// Nobody has looked into this segment since the log was opened.

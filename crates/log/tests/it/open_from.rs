@@ -171,8 +171,8 @@ fn an_empty_directory_is_a_new_log_only_for_a_checkpoint_at_its_beginning() {
 #[test]
 fn a_log_that_begins_after_the_checkpoint_is_refused() {
     let (fs, _) = five_segments();
-    let (mut log, _) = open_from(&fs, 14).expect("open");
-    assert_eq!(log.remove_before(8).expect("segments nobody has read can go"), 2);
+    let (log, _) = open_from(&fs, 14).expect("open");
+    assert_eq!(log.retention().remove_before(8).expect("segments nobody has read can go"), 2);
     drop(log);
     assert!(matches!(open_from(&fs, 6), Err(LogError::BeforeStart { offset: 6, start: 7 })));
     let (log, report) = open_from(&fs, 14).expect("open");

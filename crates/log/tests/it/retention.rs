@@ -135,7 +135,7 @@ fn threads_append_remove_and_read_on_real_files() {
         }
     });
     append_samples(&mut log, &[WHOLE; 120]);
-    log.remove_before(117).expect("remove");
+    log.retention().remove_before(117).expect("remove");
     drop(log);
     removing.join().expect("no panic");
     reading.join().expect("no panic");

@@ -78,12 +78,12 @@ fn a_second_writer_is_refused_until_the_first_is_gone() {
 #[test]
 fn old_segments_can_be_removed_and_the_rest_stays() {
     let (fs, frames) = written(&[(2, filling(7)), (2, filling(7)), (2, filling(7)), (2, 5)]);
-    let (mut log, _) = open(&fs).expect("open");
-    assert_eq!(log.remove_before(3).expect("remove"), 1);
+    let (log, _) = open(&fs).expect("open");
+    assert_eq!(log.retention().remove_before(3).expect("remove"), 1);
     assert_eq!(log.start(), 2);
     assert!(matches!(log.read_from(1), Err(LogError::BeforeStart { offset: 1, start: 2 })));
     assert_eq!(read_all(&log, 2), frames[1..]);
-    assert_eq!(log.remove_before(u64::MAX).expect("remove"), 2);
+    assert_eq!(log.retention().remove_before(u64::MAX).expect("remove"), 2);
     drop(log);
     let survivor = fs.crash(3);
     let (log, report) = open(&survivor).expect("open");
