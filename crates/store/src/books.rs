@@ -114,23 +114,10 @@ impl Books {
         })
     }
 
-    /// The endpoints of a participant, type and value, by type.
-    #[must_use]
-    pub fn endpoints(&self, participant: ParticipantId) -> Vec<(&str, &str)> {
-        let of_participant = self.endpoints.get(&participant).into_iter().flatten();
-        of_participant.map(|(kind, value)| (kind.as_str(), value.as_str())).collect()
-    }
-
     /// Whether anybody has registered an endpoint.
     #[must_use]
     pub fn has_endpoints(&self) -> bool {
         !self.endpoints.is_empty()
-    }
-
-    /// The endpoint of that type.
-    #[must_use]
-    pub fn endpoint(&self, participant: ParticipantId, kind: &str) -> Option<&str> {
-        self.endpoints.get(&participant)?.get(kind).map(String::as_str)
     }
 }
 
@@ -156,10 +143,11 @@ impl Registry for Books {
     }
 
     fn endpoints(&self, participant: ParticipantId) -> Vec<(&str, &str)> {
-        self.endpoints(participant)
+        let of_participant = self.endpoints.get(&participant).into_iter().flatten();
+        of_participant.map(|(kind, value)| (kind.as_str(), value.as_str())).collect()
     }
 
     fn endpoint(&self, participant: ParticipantId, kind: &str) -> Option<&str> {
-        self.endpoint(participant, kind)
+        self.endpoints.get(&participant)?.get(kind).map(String::as_str)
     }
 }

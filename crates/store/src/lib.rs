@@ -23,9 +23,9 @@ mod books;
 mod checkpoint;
 pub mod conformance;
 mod error;
-#[cfg(test)]
-mod fixtures;
 mod folder;
+#[cfg(test)]
+mod held;
 mod hold_index;
 mod local;
 mod memory;

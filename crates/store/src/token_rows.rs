@@ -245,6 +245,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::held::{Change, comes_back};
 
     fn names() -> impl Strategy<Value = Name> {
         "[a-zé]{1,12}".prop_map(Name::from)
@@ -292,38 +293,14 @@ mod tests {
         }
     }
 
-    fn bytes_of<T>(row: &T, write: impl Fn(&T, &mut Vec<u8>)) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        write(row, &mut bytes);
-        bytes
-    }
-
-    /// It comes back, no part of it does, and what can be read is what would be written: equal rows have equal bytes.
-    fn comes_back<T: PartialEq + std::fmt::Debug>(
-        row: &T,
-        (at, byte): (prop::sample::Index, u8),
-        write: impl Fn(&T, &mut Vec<u8>),
-        read: impl Fn(&[u8]) -> Option<T>,
-    ) {
-        let mut bytes = bytes_of(row, &write);
-        assert_eq!(read(&bytes).as_ref(), Some(row));
-        for length in 0..bytes.len() {
-            assert_eq!(read(&bytes[..length]), None, "cut at {length}");
-        }
-        *at.get_mut(&mut bytes) = byte;
-        if let Some(other) = read(&bytes) {
-            assert_eq!(bytes_of(&other, &write), bytes);
-        }
-    }
-
     proptest! {
         #[test]
-        fn every_spend_comes_back(row in spends(), change in any::<(prop::sample::Index, u8)>()) {
+        fn every_spend_comes_back(row in spends(), change in any::<Change>()) {
             comes_back(&row, change, write_spend, read_spend);
         }
 
         #[test]
-        fn every_lock_comes_back(row in locks(), change in any::<(prop::sample::Index, u8)>()) {
+        fn every_lock_comes_back(row in locks(), change in any::<Change>()) {
             comes_back(&row, change, write_lock, read_lock);
         }
 

@@ -21,7 +21,7 @@ use holdfast_disk::LogId;
 use holdfast_domain::planted;
 
 use crate::StoreError;
-use crate::blocks::{BlockFiles, End, Kind, Options, Syncer};
+use crate::blocks::{BlockFiles, BlockFolder, End, Kind, Options, Syncer};
 use crate::folder::StoreFolder;
 use crate::runs::{Entry, Run, RunFolder, RunName, RunSet, hash_id, merge, seal};
 use recent::RecentIds;
@@ -39,25 +39,17 @@ pub(crate) enum Which {
 impl Which {
     pub(crate) const ALL: [Which; 2] = [Which::Ended, Which::Spent];
 
-    /// What its records are.
-    pub(crate) const fn kind(self) -> Kind {
-        match self {
-            Which::Ended => Kind::Outcomes,
-            Which::Spent => Kind::Spends,
-        }
-    }
-
     /// The folder of its records.
-    pub(crate) fn records(self, dir: &Path) -> PathBuf {
-        dir.join(match self {
-            Which::Ended => "outcomes",
-            Which::Spent => "spends",
-        })
+    pub(crate) fn records(self, place: &StoreFolder) -> BlockFolder {
+        match self {
+            Which::Ended => place.blocks("outcomes", Kind::Outcomes),
+            Which::Spent => place.blocks("spends", Kind::Spends),
+        }
     }
 
     /// A record is not the one that should stand at that place.
     pub(crate) fn damaged(self, place: &StoreFolder, at: u64, found: &str) -> StoreError {
-        StoreError::damaged(&self.records(&place.dir), at, found)
+        StoreError::damaged(&self.records(place).dir, at, found)
     }
 
     /// The folder of its runs.
@@ -118,8 +110,7 @@ impl Archive {
         let folder = which.runs(place);
         let open = |name: &RunName| Run::open(&folder, *name).map(Arc::new);
         let runs = past.runs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-        let (fs, dir, kind) = (Arc::clone(&place.fs), which.records(&place.dir), which.kind());
-        let records = BlockFiles::create_or_open(fs, &dir, place.log_id, kind, past.end, Options::default())?;
+        let records = BlockFiles::create_or_open(which.records(place), past.end, Options::default())?;
         let key = folder.key;
         Ok(Archive {
             place: place.clone(),

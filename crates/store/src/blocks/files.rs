@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use holdfast_disk::{BLOCK, File, FileSystem, number_in_name};
 
+use super::BlockFolder;
 use super::format::{BLOCK_BYTES, Fault, Stamp, VERSION};
 use crate::StoreError;
 
@@ -14,7 +15,7 @@ use crate::StoreError;
 const OPEN_FILES_MAX: usize = 16;
 
 /// A directory of block files. A file goes by the number of its first block.
-pub(super) struct Files {
+pub(crate) struct Files {
     pub(super) fs: Arc<dyn FileSystem>,
     pub(super) dir: PathBuf,
     pub(super) stamp: Stamp,
@@ -31,8 +32,9 @@ struct Handles {
 }
 
 impl Files {
-    pub(super) fn new(fs: Arc<dyn FileSystem>, dir: &Path, stamp: Stamp, file_blocks: u64) -> Files {
-        Files { fs, dir: dir.to_owned(), stamp, file_blocks, handles: Mutex::default() }
+    pub(crate) fn new(folder: BlockFolder, file_blocks: u64) -> Files {
+        let BlockFolder { fs, dir, log_id, kind } = folder;
+        Files { fs, dir, stamp: Stamp::new(log_id, kind), file_blocks, handles: Mutex::default() }
     }
 
     /// The file that holds a block.

@@ -32,16 +32,31 @@ mod tests;
 mod verify;
 mod writer;
 
+pub(crate) use files::Files;
 pub(crate) use format::{Kind, RECORD_MAX};
 pub(crate) use jobs::{RemoveJob, Syncer, WriteJob};
 pub use reader::BlockReader;
-pub(crate) use verify::{Mismatch, Unopened};
+pub(crate) use verify::Mismatch;
 pub(crate) use writer::BlockFiles;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use holdfast_disk::{FileSystem, LogId};
 
 /// Blocks in one file: 256 MiB.
 const FILE_BLOCKS: u64 = 65_536;
 /// Blocks that are written together: 256 KiB. A scan reads as many at a time.
 const CHUNK_BLOCKS: usize = 64;
+
+/// A directory of blocks, the log that they belong to, and what their records are.
+#[derive(Clone)]
+pub(crate) struct BlockFolder {
+    pub(crate) fs: Arc<dyn FileSystem>,
+    pub(crate) dir: PathBuf,
+    pub(crate) log_id: LogId,
+    pub(crate) kind: Kind,
+}
 
 /// Where the records end, and what a checkpoint must remember to go on from there.
 #[derive(Debug, Clone, PartialEq, Eq)]

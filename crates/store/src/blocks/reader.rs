@@ -101,7 +101,7 @@ impl Iterator for Scan {
                 Ok(true) => {}
                 Ok(false) => return None,
                 Err(error) => {
-                    self.blocks.stop();
+                    self.blocks.to = 0;
                     return Some(Err(error));
                 }
             }
@@ -151,10 +151,6 @@ impl Blocks {
     fn new(shared: Arc<Shared>, next: u64, to: u64) -> Blocks {
         let to = to.min(shared.seen().end);
         Blocks { shared, next, to, first: 0, bytes: Vec::new(), used: Vec::new() }
-    }
-
-    fn stop(&mut self) {
-        self.to = 0;
     }
 
     /// The next block.

@@ -1,19 +1,18 @@
 //! Appending: memory only. Full blocks gather in a chunk, full chunks wait to be written by a job.
 
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::Arc;
 
-use holdfast_disk::{AlignedBuf, BLOCK, FileSystem, LogId};
+use holdfast_disk::{AlignedBuf, BLOCK};
 
 use super::files::Files;
 use super::format::{
-    HEADER, Kind, LENGTH, RECORD_MAX, Stamp, block_of, is_whole, offset_of, position_of, record_at, used,
+    HEADER, LENGTH, RECORD_MAX, block_of, is_whole, offset_of, position_of, record_at, used,
 };
 use super::jobs::{RemoveJob, Syncer, WriteJob};
 use super::reader::BlockReader;
 use super::shared::{Chunk, Shared, offset_in};
-use super::{End, Options};
+use super::{BlockFolder, End, Options};
 use crate::StoreError;
 
 /// The records of one kind, as the one thread that appends has them.
@@ -35,15 +34,12 @@ impl BlockFiles {
     /// Opens the files of a directory at the end that the last checkpoint remembers; without one, empty. What
     /// lies after the end is removed for good: when this returns, no crash brings it back.
     pub(crate) fn create_or_open(
-        fs: Arc<dyn FileSystem>,
-        dir: &Path,
-        log_id: LogId,
-        kind: Kind,
+        folder: BlockFolder,
         end: Option<End>,
         options: Options,
     ) -> Result<BlockFiles, StoreError> {
         assert!(options.file_blocks > 0 && options.chunk_blocks > 0, "files and chunks have blocks");
-        let files = Files::new(fs, dir, Stamp::new(log_id, kind), options.file_blocks);
+        let files = Files::new(folder, options.file_blocks);
         let end = end.unwrap_or_default();
         let (block, used) = (block_of(end.position), offset_of(end.position));
         let mut open = new_chunk(options.chunk_blocks);

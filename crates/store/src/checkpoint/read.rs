@@ -10,9 +10,12 @@ use super::{CHUNK_BYTES_MAX, CHUNK_HEADER, HEADER, MAGIC, Part, VERSION, header_
 use crate::StoreError;
 use crate::runs::RunName;
 
-/// The offsets of the checkpoints in a directory, oldest first.
+/// The offsets of the checkpoints in a directory, oldest first; none if it is not there.
 pub(crate) fn list(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<u64>, StoreError> {
-    let names = fs.list(dir).map_err(StoreError::io("list", dir))?;
+    let names = match fs.list(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        names => names.map_err(StoreError::io("list", dir))?,
+    };
     Ok(names.iter().filter_map(|name| number_in_name(name, ".ckp")).collect())
 }
 

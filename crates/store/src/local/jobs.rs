@@ -225,10 +225,7 @@ impl LocalStore {
                     archive.thawed(run);
                 }
             }
-            Outcome::Merged(merged) => match merged.which {
-                Which::Ended => self.ended.merged(merged),
-                Which::Spent => self.spent.merged(merged),
-            },
+            Outcome::Merged(merged) => self.archives_mut()[merged.which as usize].merged(merged),
         }
         let due = self.archives_mut().map(Archive::due_merge);
         self.work.queue.extend(due.into_iter().flatten().map(|job| Job(Kind::Merge(job))));

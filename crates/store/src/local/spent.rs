@@ -55,24 +55,23 @@ impl SpentIds {
         SpentIds { key }
     }
 
-    fn hash(&self, tag: u8, text: &str) -> u128 {
+    fn hash(&self, tag: &[u8], text: &str) -> u128 {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
-        hasher.update(&[tag]).update(text.as_bytes());
+        hasher.update(tag).update(text.as_bytes());
         u128::from_le_bytes(*hasher.finalize().as_bytes().first_chunk().expect("32 bytes"))
     }
 
     pub(super) fn token(&self, id: &TokenId) -> u128 {
-        self.hash(b'T', id.as_str())
+        self.hash(b"T", id.as_str())
     }
 
     pub(super) fn spender(&self, spender: &str) -> u128 {
-        self.hash(b'S', spender)
+        self.hash(b"S", spender)
     }
 
     pub(super) fn order(&self, order: &str, life: u32) -> u128 {
-        let mut hasher = blake3::Hasher::new_keyed(&self.key);
-        hasher.update(b"O").update(&life.to_le_bytes()).update(order.as_bytes());
-        u128::from_le_bytes(*hasher.finalize().as_bytes().first_chunk().expect("32 bytes"))
+        let [a, b, c, d] = life.to_le_bytes();
+        self.hash(&[b'O', a, b, c, d], order)
     }
 }
 
@@ -84,6 +83,18 @@ pub(super) enum Record {
     Order(Box<OrderRow>),
     /// A piece of a spend or an order that begins elsewhere.
     Piece,
+}
+
+impl Record {
+    /// The record of all these bytes, if they are one of that kind.
+    fn of(what: u8, bytes: &[u8]) -> Option<Record> {
+        match what {
+            SPEND => token_rows::read_spend(bytes).map(Record::Spend),
+            ORDER => codec::read::<Packed, OrderRow>(bytes).ok().map(|row| Record::Order(Box::new(row))),
+            0 => std::str::from_utf8(bytes).ok().map(|id| Record::Consumed(id.into())),
+            _ => None,
+        }
+    }
 }
 
 /// What the frame at hand knows of the past, and what it adds to it.
@@ -101,10 +112,10 @@ pub(super) struct Spent {
     new_consumed: Vec<(u128, TokenId)>,
     /// Spends that it has made, in order.
     new_spends: Vec<Arc<SpendRow>>,
-    /// Tokens and spenders that are still to be looked for on the disk, with their hashes.
+    /// Tokens that are still to be looked for on the disk, with their hashes.
     asked_tokens: Vec<(u64, u128)>,
-    asked_spenders: Vec<(u64, u128)>,
-    asked_orders: Vec<(u64, u128)>,
+    /// Spends and paid orders likewise.
+    asked_records: Vec<(u64, u128)>,
     scratch: Vec<u8>,
 }
 
@@ -119,8 +130,7 @@ impl Spent {
             new_consumed: Vec::new(),
             new_spends: Vec::new(),
             asked_tokens: Vec::new(),
-            asked_spenders: Vec::new(),
-            asked_orders: Vec::new(),
+            asked_records: Vec::new(),
             scratch: Vec::new(),
         }
     }
@@ -137,23 +147,7 @@ impl Spent {
 
     /// Notes an order that the frame names and that is not in memory.
     pub(super) fn ask_order(&mut self, archive: &Archive, order: &str, life: u32) -> Result<(), StoreError> {
-        let id = self.ids.order(order, life);
-        let hash = archive.hash(id);
-        match archive.unsealed(hash, id) {
-            Some(at) => self.bring_order(archive, id, at)?,
-            None => self.asked_orders.push((hash, id)),
-        }
-        Ok(())
-    }
-
-    fn bring_order(&mut self, archive: &Archive, id: u128, at: u64) -> Result<(), StoreError> {
-        match read(&archive.place, at, |at, out| archive.records.read_into(at, out))? {
-            Record::Order(row) if self.ids.order(row.order.order_id.as_str(), row.life) == id => {
-                self.orders.insert(row.order.order_id.clone(), *row);
-                Ok(())
-            }
-            _ => Err(damaged(&archive.place, at, "the index says that another order stands there")),
-        }
+        self.ask(archive, self.ids.order(order, life))
     }
 
     /// The frame consumes a token. A token that is known to be consumed stays so.
@@ -186,36 +180,40 @@ impl Spent {
         if self.spends.contains_key(spender) {
             return Ok(());
         }
-        let id = self.ids.spender(spender);
+        self.ask(archive, self.ids.spender(spender))
+    }
+
+    fn ask(&mut self, archive: &Archive, id: u128) -> Result<(), StoreError> {
         let hash = archive.hash(id);
         match archive.unsealed(hash, id) {
-            Some(at) => self.bring_spend(archive, id, at)?,
-            None => self.asked_spenders.push((hash, id)),
+            Some(at) => self.bring_record(archive, id, at)?,
+            None => self.asked_records.push((hash, id)),
         }
         Ok(())
     }
 
     /// Brings in what is on the disk of all that was noted.
     pub(super) fn bring(&mut self, archive: &Archive) -> Result<(), StoreError> {
-        let (tokens, spenders) = (archive.sealed(&self.asked_tokens), archive.sealed(&self.asked_spenders));
+        let (tokens, records) = (archive.sealed(&self.asked_tokens), archive.sealed(&self.asked_records));
         self.asked_tokens.clear();
-        self.asked_spenders.clear();
-        let orders = archive.sealed(&self.asked_orders);
-        self.asked_orders.clear();
-        orders?.into_iter().try_for_each(|(id, at)| self.bring_order(archive, id, at))?;
+        self.asked_records.clear();
         // That a token's id is in the index is all there is to know.
         self.consumed.extend(tokens?.into_iter().map(|(id, _)| id));
-        spenders?.into_iter().try_for_each(|(id, at)| self.bring_spend(archive, id, at))
+        records?.into_iter().try_for_each(|(id, at)| self.bring_record(archive, id, at))
     }
 
-    fn bring_spend(&mut self, archive: &Archive, id: u128, at: u64) -> Result<(), StoreError> {
+    /// Brings in the spend or the order of that id.
+    fn bring_record(&mut self, archive: &Archive, id: u128, at: u64) -> Result<(), StoreError> {
         match read(&archive.place, at, |at, out| archive.records.read_into(at, out))? {
             Record::Spend(row) if self.ids.spender(&row.transaction.spender) == id => {
                 self.spends.insert(row.transaction.spender.clone(), Arc::new(row));
-                Ok(())
             }
-            _ => Err(damaged(&archive.place, at, "the index says that another spend stands there")),
+            Record::Order(row) if self.ids.order(row.order.order_id.as_str(), row.life) == id => {
+                self.orders.insert(row.order.order_id.clone(), *row);
+            }
+            _ => return Err(damaged(&archive.place, at, "the index says that another record stands there")),
         }
+        Ok(())
     }
 
     /// The frame is done: what it spent and consumed goes to the archive.
@@ -268,19 +266,13 @@ pub(super) fn ids_of(log_id: LogId, record: &Record) -> Vec<u128> {
 
 /// A record in words.
 pub(super) fn describe(bytes: &[u8]) -> String {
-    match bytes.split_first() {
-        Some((&WHOLE, id)) => format!("consumed token {}", String::from_utf8_lossy(id)),
-        Some((first, spend)) if *first == SPEND | WHOLE => match token_rows::read_spend(spend) {
-            Some(row) => format!("the spend of {}", row.transaction.spender),
-            None => "no spend".to_owned(),
-        },
-        Some((first, order)) if *first == ORDER | WHOLE => {
-            match codec::read::<Packed, OrderRow>(order).ok() {
-                Some(row) => format!("order {}", row.order.order_id),
-                None => "no order".to_owned(),
-            }
-        }
-        _ => format!("a piece of {} bytes", bytes.len()),
+    let whole = bytes.split_first().filter(|(first, _)| **first & !(SPEND | ORDER) == WHOLE);
+    let Some((what, record)) = whole else { return format!("a piece of {} bytes", bytes.len()) };
+    match Record::of(*what, record) {
+        Some(Record::Consumed(id)) => format!("consumed token {id}"),
+        Some(Record::Spend(row)) => format!("the spend of {}", row.transaction.spender),
+        Some(Record::Order(row)) => format!("order {}", row.order.order_id),
+        _ => "no record".to_owned(),
     }
 }
 
@@ -345,13 +337,7 @@ pub(super) fn read_from(
         _ => return Err(none(at)),
     }
     whole.extend_from_slice(&piece[1..]);
-    let record = match what {
-        SPEND => token_rows::read_spend(&whole).map(Record::Spend),
-        ORDER => codec::read::<Packed, OrderRow>(&whole).ok().map(|row| Record::Order(Box::new(row))),
-        0 => std::str::from_utf8(&whole).ok().map(|id| Record::Consumed(id.into())),
-        _ => None,
-    };
-    record.ok_or_else(|| none(at))
+    Record::of(what, &whole).ok_or_else(|| none(at))
 }
 
 pub(super) fn damaged(place: &StoreFolder, at: u64, found: &str) -> StoreError {

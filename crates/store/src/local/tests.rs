@@ -13,6 +13,7 @@ use std::sync::Arc;
 use holdfast_disk::{FileSystem, LogId, SimFs};
 use holdfast_domain::command::{Command, Expire, Key, SetEndpoint};
 use holdfast_domain::ids::{Millis, TransferId, TransferNo};
+use holdfast_domain::registry::Registry;
 use holdfast_domain::view::{Funds, Holds, TransferNumbers, Transfers};
 use proptest::prelude::*;
 

@@ -22,7 +22,7 @@ use super::shelves::{Life, Shelves};
 use super::table::Named;
 use super::{LocalStore, spent};
 use crate::archive::{Archive, Which};
-use crate::blocks::{End, Kind, Mismatch, Options, Unopened};
+use crate::blocks::{End, Files, Kind, Mismatch, Options};
 use crate::checkpoint::{self, Part};
 use crate::folder::{FOLDERS, StoreFolder};
 use crate::runs::{self, Run, RunName, WrongId};
@@ -167,11 +167,7 @@ impl StoreCheck {
     /// If it cannot be listed.
     pub fn open(fs: &Arc<dyn FileSystem>, dir: &Path, log_id: LogId) -> Result<StoreCheck, StoreError> {
         let place = StoreFolder { fs: Arc::clone(fs), dir: dir.to_owned(), log_id };
-        let checkpoints = place.checkpoints();
-        let offsets = match checkpoint::list(&**fs, &checkpoints) {
-            Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            listed => listed?,
-        };
+        let offsets = checkpoint::list(&**fs, &place.checkpoints())?;
         let (opened, report) = ([BTreeMap::new(), BTreeMap::new()], StoreReport::default());
         Ok(StoreCheck { place, offsets, opened, compared: [0; 3], report })
     }
@@ -338,15 +334,16 @@ impl StoreCheck {
 
     fn compare_blocks(&mut self, ends: &[End; 3], right: &LocalStore) {
         let right = [&right.ended.records, &right.spent.records, &right.callbacks];
-        for (at, ((dir, kind), right)) in block_folders(&self.place).into_iter().zip(right).enumerate() {
-            let files = Unopened::new(&self.place.fs, &dir, self.place.log_id, kind);
+        let file_blocks = Options::default().file_blocks;
+        for (at, (folder, right)) in block_folders(&self.place).into_iter().zip(right).enumerate() {
+            let kind = folder.kind;
+            let files = Files::new(folder, file_blocks);
             let to = ends[at].position.min(right.end().position) / BLOCK as u64;
             // Callbacks that were delivered may be gone, and the scratch files may begin later still.
             let begin = || match kind {
                 Kind::Outcomes | Kind::Spends => 0,
                 Kind::Callbacks => {
                     // The file of the last whole block is never removed, unless it ends with that block.
-                    let file_blocks = Options::default().file_blocks;
                     let last = to.saturating_sub(to % file_blocks);
                     let start = files.start().unwrap_or(Some(0)).unwrap_or(last).min(last);
                     start.max(right.reader().start() / BLOCK as u64)
@@ -429,9 +426,10 @@ impl StoreCheck {
     /// Tests that every outcome and every spend of `store` is found by its ids and nothing else is. For a store that nothing
     /// can be held against, since the log before it is gone.
     pub fn outcomes_are_found(&mut self, store: &LocalStore) {
-        self.transfers_are_found(store);
-        if let Err(error) = self.spends_are_found(store) {
-            self.find(error.into());
+        for are_found in [Self::transfers_are_found, Self::spends_are_found] {
+            if let Err(error) = are_found(self, store) {
+                self.find(error.into());
+            }
         }
     }
 
@@ -457,20 +455,14 @@ impl StoreCheck {
         Ok(())
     }
 
-    fn transfers_are_found(&mut self, store: &LocalStore) {
+    fn transfers_are_found(&mut self, store: &LocalStore) -> Result<(), StoreError> {
         let history = store.history();
         let (mut count, mut last) = (0_u64, 0);
         let (runs, ids) = (&store.ended.runs, Which::Ended.ids(&self.place.dir));
         for row in history.scan(0, history.end()) {
-            let (after, row) = match row {
-                Ok(row) => row,
-                Err(error) => return self.find(error.into()),
-            };
+            let (after, row) = row?;
             count += 1;
-            let found = match runs.get(store.ended.hash(row.id.0), row.id.0) {
-                Ok(found) => found,
-                Err(error) => return self.find(error.into()),
-            };
+            let found = runs.get(store.ended.hash(row.id.0), row.id.0)?;
             if !found.is_some_and(|place| place >= last && place < after) {
                 let found = format!("transfer {} has ended, and no run leads to its outcome", row.id);
                 self.wrong(&ids, found);
@@ -481,6 +473,7 @@ impl StoreCheck {
             let found = format!("the runs list {} ids, and {count} transfers have ended", runs.ids());
             self.wrong(&ids, found);
         }
+        Ok(())
     }
 
     /// What was found.

@@ -68,10 +68,10 @@ mod tests {
         lists.iter().zip(1..).filter(|(entries, _)| !entries.is_empty()).map(run).collect()
     }
 
-    fn dealt(ids: &[u128], hands: usize) -> Vec<Vec<Entry>> {
-        let mut lists = vec![Vec::new(); hands];
+    fn dealt(ids: &[u128], runs: usize) -> Vec<Vec<Entry>> {
+        let mut lists = vec![Vec::new(); runs];
         ids.iter().enumerate().for_each(|(at, id)| {
-            lists[at % hands].push(Entry { id: *id, place: u64::try_from(*id).unwrap() * 10 });
+            lists[at % runs].push(Entry { id: *id, place: u64::try_from(*id).unwrap() * 10 });
         });
         lists
     }
@@ -89,12 +89,12 @@ mod tests {
         fn finds_what_the_sets_differ_in(
             both in prop::collection::btree_set(0_u128..2_000, 1..600),
             lost in prop::collection::btree_set(0_u128..2_000, 0..4),
-            hands in (1_usize..5, 1_usize..5),
+            runs in (1_usize..5, 1_usize..5),
         ) {
             let all: Vec<u128> = both.iter().copied().collect();
             let left: Vec<u128> = both.difference(&lost).copied().collect();
             let missing: Vec<u128> = both.intersection(&lost).copied().collect();
-            let (right, ours) = (sealed(&dealt(&all, hands.0)), sealed(&dealt(&left, hands.1)));
+            let (right, ours) = (sealed(&dealt(&all, runs.0)), sealed(&dealt(&left, runs.1)));
             let expected: Vec<WrongId> = missing.iter().map(|id| WrongId::Missing { id: *id }).collect();
             prop_assert_eq!(wrong(&ours, &right), expected);
             let extra: Vec<u128> = wrong(&right, &ours)

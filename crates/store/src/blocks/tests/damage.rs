@@ -61,9 +61,9 @@ fn files_of_another_log_or_kind_are_noticed_when_opened() {
     let end = written(&fs).0.end();
     let mut other = LOG;
     other.0[3] ^= 1;
-    for (log, kind) in [(other, Kind::Outcomes), (LOG, Kind::Callbacks)] {
-        let shared: Arc<dyn FileSystem> = Arc::new(fs.clone());
-        let opened = BlockFiles::create_or_open(shared, &dir(), log, kind, Some(end.clone()), SMALL);
+    for (log_id, kind) in [(other, Kind::Outcomes), (LOG, Kind::Callbacks)] {
+        let other = BlockFolder { log_id, kind, ..folder(&fs) };
+        let opened = BlockFiles::create_or_open(other, Some(end.clone()), SMALL);
         assert!(matches!(opened, Err(StoreError::Damaged { .. })));
     }
     assert_eq!(open(&fs, Some(end)).reader().verify(u64::MAX).unwrap(), 100);

@@ -8,7 +8,7 @@ use holdfast_domain::view::{Spenders, Spends, Tokens};
 
 use super::voyage::run_all_jobs;
 use super::*;
-use crate::fixtures::committed;
+use crate::held::committed;
 
 const GOLDEN_LOG: LogId = LogId([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
 const OFFSET: u64 = 77;
@@ -33,7 +33,7 @@ pub(super) fn written_by(fill: impl FnOnce(&mut LocalStore)) -> SimFs {
 /// Fails unless a file of the store is, byte for byte, the fixture.
 #[track_caller]
 pub(super) fn assert_committed(fs: &SimFs, (file, name): (&str, &str)) {
-    crate::fixtures::assert_committed(&fs.bytes_of(&Path::new(DIR).join(file)).unwrap(), name);
+    crate::held::assert_committed(&fs.bytes_of(&Path::new(DIR).join(file)).unwrap(), name);
 }
 
 /// The store of a directory with these fixtures.

@@ -16,7 +16,7 @@ use holdfast_domain::view::{Checkouts, Items as _, KeyEnds, Orders, ShopSettings
 use super::golden::{assert_committed, read_committed, written_by};
 use super::*;
 use crate::conformance::shop::{id, whole};
-use crate::fixtures::committed;
+use crate::held::committed;
 
 const BEGUN: Millis = 1_790_000_000_000;
 

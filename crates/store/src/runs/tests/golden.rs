@@ -2,7 +2,7 @@
 //! version, not a new fixture. `HOLDFAST_BLESS=1` writes the fixture for a new version.
 
 use super::*;
-use crate::fixtures::{assert_committed, committed};
+use crate::held::{assert_committed, committed};
 
 const GOLDEN_ID: LogId = LogId([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
 const GOLDEN_KEY: u64 = 0x0123_4567_89ab_cdef;
