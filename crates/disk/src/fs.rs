@@ -43,6 +43,10 @@ pub trait FileSystem: Send + Sync {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Removes a file, if it is there.
+    fn remove_if_there(&self, path: &Path) -> io::Result<()> {
+        if self.exists(path)? { self.remove(path) } else { Ok(()) }
+    }
     /// Makes the names of a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Takes a directory for this process, or fails with [`io::ErrorKind::WouldBlock`] if another has it.
@@ -92,6 +96,14 @@ pub trait File: Send + Sync {
         }
         Ok(filled)
     }
+}
+
+/// The number in the name of a file that is called by twenty digits and this ending; `None` if it is called otherwise.
+/// Such names are in the order of their numbers.
+pub fn number_in_name(name: &str, ending: &str) -> Option<u64> {
+    let digits = name.strip_suffix(ending)?;
+    let is_number = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| digits.parse().ok())?
 }
 
 /// The operating system's files.

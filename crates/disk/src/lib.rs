@@ -13,6 +13,6 @@ mod id;
 pub mod simfs;
 
 pub use aligned::{AlignedBuf, BLOCK};
-pub use fs::{DirLock, File, FileSystem, RealFs};
+pub use fs::{DirLock, File, FileSystem, RealFs, number_in_name};
 pub use id::LogId;
 pub use simfs::SimFs;

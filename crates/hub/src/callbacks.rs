@@ -183,7 +183,7 @@ impl CallbackFeed {
         rows.into_iter().flatten().map(move |row| {
             let (at, bytes) = row?;
             let row = CallbackRow::from_bytes(&bytes).filter(|row| place_of(row.number) == at);
-            row.ok_or_else(|| self.rows.not_a_callback(at))
+            row.ok_or_else(|| self.rows.damaged(at, "no callback of that number stands there"))
         })
     }
 }

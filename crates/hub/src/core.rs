@@ -7,6 +7,7 @@ use holdfast_domain::effects::Effects;
 use holdfast_domain::ids::{HUB, Millis};
 use holdfast_domain::planted::{self, Bug};
 use holdfast_domain::positions::PrepareOrder;
+use holdfast_domain::registry::Registry;
 use holdfast_domain::{FrameInput, RULES_VERSION, decide};
 use holdfast_log::{BLOCK, FRAME_HEADER, FrameHeader};
 use holdfast_store::{LocalStore, Store, StoreError};

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::frame::FRAME_PAYLOAD_MAX;
+use crate::frame::{FRAME_PAYLOAD_MAX, FrameFault};
 use holdfast_disk::LogId;
 
 /// An error of the log.
@@ -155,6 +155,22 @@ impl LogError {
     pub(crate) fn io(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LogError {
         let path = path.to_owned();
         move |source| LogError::Io { op, path, source }
+    }
+
+    /// No sound frame stands at that position of a segment, and that it once did is sure.
+    pub(crate) fn corrupt(
+        file: &Path,
+        (position, offset): (u64, u64),
+        fault: Option<FrameFault>,
+        why_damage: &str,
+    ) -> LogError {
+        let what = fault.map_or_else(|| "nothing is written there".to_owned(), |fault| fault.to_string());
+        LogError::Corrupt {
+            file: file.to_owned(),
+            position,
+            offset,
+            found: format!("{what}, yet {why_damage}"),
+        }
     }
 
     /// The error and its source in one line, for [`LogError::Stopped`].

@@ -44,17 +44,8 @@ impl Indexed {
 }
 
 impl Index {
-    /// Adds a segment, of which only the name is known, after the others. Another must follow.
-    pub fn add_unwalked(&mut self, segment: &SegmentFile) {
-        self.push(segment, None);
-    }
-
-    /// Adds an empty segment after the others.
-    pub fn add_segment(&mut self, segment: &SegmentFile) {
-        self.push(segment, Some(BLOCK_U64));
-    }
-
-    fn push(&mut self, segment: &SegmentFile, filled: Option<u64>) {
+    /// Adds a segment after the others. It is filled up to there; `None`: only its name is known, and another must follow.
+    pub fn add_segment(&mut self, segment: &SegmentFile, filled: Option<u64>) {
         self.end = segment.base;
         self.segments.push(Indexed { file: segment.clone(), filled, marks: Vec::new() });
     }

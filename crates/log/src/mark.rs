@@ -32,9 +32,7 @@ pub fn write(fs: &dyn FileSystem, dir: &Path, log_id: LogId, end: u64) -> Result
     let checksum = crc32c::crc32c(&bytes[..32]);
     bytes[32..].copy_from_slice(&checksum.to_le_bytes());
     let temporary = dir.join(MARK_TEMPORARY);
-    if fs.exists(&temporary).map_err(LogError::io("look for", &temporary))? {
-        fs.remove(&temporary).map_err(LogError::io("remove", &temporary))?;
-    }
+    fs.remove_if_there(&temporary).map_err(LogError::io("remove", &temporary))?;
     let file = fs.create_new(&temporary).map_err(LogError::io("create", &temporary))?;
     file.write_at(&bytes, 0).map_err(LogError::io("write", &temporary))?;
     file.sync_data().map_err(LogError::io("sync", &temporary))?;

@@ -12,6 +12,7 @@ use holdfast_disk::FileSystem;
 use holdfast_disk::LogId;
 
 /// Gives out cursors over a [`SegmentLog`](crate::SegmentLog).
+#[derive(Clone)]
 pub(crate) struct SharedReader {
     pub fs: Arc<dyn FileSystem>,
     pub log_id: LogId,
@@ -24,20 +25,12 @@ impl ReadLog for SharedReader {
         if offset < start {
             return Err(LogError::BeforeStart { offset, start });
         }
-        Ok(Frames::new(SharedFrames {
-            fs: Arc::clone(&self.fs),
-            log_id: self.log_id,
-            index: Arc::clone(&self.index),
-            from: offset,
-            cursor: None,
-        }))
+        Ok(Frames::new(SharedFrames { shared: self.clone(), from: offset, cursor: None }))
     }
 }
 
 struct SharedFrames {
-    fs: Arc<dyn FileSystem>,
-    log_id: LogId,
-    index: Arc<RwLock<Index>>,
+    shared: SharedReader,
     /// Frames that end at or before this are skipped.
     from: u64,
     cursor: Option<Cursor>,
@@ -61,7 +54,7 @@ struct Unwalked {
 impl SharedFrames {
     /// Puts the cursor on the next durable frame; `false` if there is none yet.
     fn place(&mut self) -> Result<bool, LogError> {
-        let index = read(&self.index);
+        let index = read(&self.shared.index);
         let wanted = self.cursor.as_ref().map_or(self.from, |cursor| cursor.offset);
         if wanted >= index.end() {
             return Ok(false);
@@ -83,20 +76,15 @@ impl SharedFrames {
         drop(index);
         let opened = match (filled, next) {
             (None, Some(next)) => self.open_unwalked(&segment, next, position),
-            (filled, _) => self.open_walked(&segment, filled.unwrap_or(position)),
+            (filled, _) => {
+                let file = self.shared.fs.open_read(&segment.path);
+                file.map(|file| (Blocks::new(file, filled.unwrap_or(position)), None))
+                    .map_err(LogError::io("open", &segment.path))
+            }
         };
         let (blocks, unwalked) = opened.map_err(|error| self.or_removed(error, wanted))?;
         self.cursor = Some(Cursor { segment, unwalked, blocks, position, offset });
         Ok(true)
-    }
-
-    fn open_walked(
-        &self,
-        segment: &SegmentFile,
-        filled: u64,
-    ) -> Result<(Blocks, Option<Unwalked>), LogError> {
-        let file = self.fs.open_read(&segment.path).map_err(LogError::io("open", &segment.path))?;
-        Ok((Blocks::new(file, filled), None))
     }
 
     /// Nobody has looked into this segment since the log was opened.
@@ -106,14 +94,14 @@ impl SharedFrames {
         next: SegmentFile,
         marked: u64,
     ) -> Result<(Blocks, Option<Unwalked>), LogError> {
-        let (header, file) = segment::open_read(&*self.fs, segment)?;
-        header.check_log_id(self.log_id, segment)?;
+        let (header, file) = segment::open_read(&*self.shared.fs, segment)?;
+        header.check_log_id(self.shared.log_id, segment)?;
         Ok((Blocks::new(file, header.length), Some(Unwalked { next, marked })))
     }
 
     /// A segment that cannot be opened may have been removed after it was looked up.
     fn or_removed(&self, error: LogError, wanted: u64) -> LogError {
-        let start = read(&self.index).start();
+        let start = read(&self.shared.index).start();
         if wanted < start { LogError::BeforeStart { offset: wanted, start } } else { error }
     }
 }
@@ -139,36 +127,35 @@ impl Cursor {
     }
 
     fn corrupt(&self, fault: Option<FrameFault>, why_damage: &str) -> LogError {
-        let what = fault.map_or_else(|| "nothing is written there".to_owned(), |fault| fault.to_string());
-        LogError::Corrupt {
-            file: self.segment.path.clone(),
-            position: self.position,
-            offset: self.offset,
-            found: format!("{what}, yet {why_damage}"),
-        }
+        LogError::corrupt(&self.segment.path, (self.position, self.offset), fault, why_damage)
     }
 }
 
 impl FrameSource for SharedFrames {
     fn next_into(&mut self, frame: &mut Frame) -> Result<bool, LogError> {
+        let log_id = self.shared.log_id;
         while self.place()? {
             let Some(cursor) = &mut self.cursor else { return Ok(false) };
             let found = cursor
                 .blocks
-                .frame_at(cursor.position, cursor.offset, &self.log_id)
+                .frame_at(cursor.position, cursor.offset, &log_id)
                 .map_err(LogError::io("read", &cursor.segment.path))?;
             let (header, payload, padded_len) = match found {
                 Found::Frame { header, payload, padded_len } => (header, payload, padded_len),
-                Found::Nothing => return Err(cursor.damage(None, &self.log_id)),
-                Found::Fault(fault) => return Err(cursor.damage(Some(fault), &self.log_id)),
+                Found::Nothing => return Err(cursor.damage(None, &log_id)),
+                Found::Fault(fault) => return Err(cursor.damage(Some(fault), &log_id)),
             };
             if let Some(unwalked) = &mut cursor.unwalked {
                 if header.end_offset() > unwalked.next.base {
                     let fault = FrameFault::WrongOffset { found: header.base_offset };
-                    return Err(cursor.damage(Some(fault), &self.log_id));
+                    return Err(cursor.damage(Some(fault), &log_id));
                 }
                 if cursor.position - unwalked.marked >= MARK_BYTES {
-                    write(&self.index).mark_unwalked(cursor.segment.base, cursor.offset, cursor.position);
+                    write(&self.shared.index).mark_unwalked(
+                        cursor.segment.base,
+                        cursor.offset,
+                        cursor.position,
+                    );
                     unwalked.marked = cursor.position;
                 }
             }

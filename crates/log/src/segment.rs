@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::LogError;
 use crate::frame::{BLOCK, BLOCK_U64, array_at, u16_at, u32_at, u64_at};
-use holdfast_disk::{AlignedBuf, File, FileSystem, LogId};
+use holdfast_disk::{AlignedBuf, File, FileSystem, LogId, number_in_name};
 
 /// Segment size unless configured, in bytes.
 pub const SEGMENT_BYTES_DEFAULT: u64 = 64 * 1024 * 1024;
@@ -42,12 +42,6 @@ pub(crate) fn file_name(base_offset: u64) -> String {
     format!("{base_offset:020}.seg")
 }
 
-/// The base offset in a segment's file name, if it is one.
-pub(crate) fn parse_file_name(name: &str) -> Option<u64> {
-    let digits = name.strip_suffix(".seg")?;
-    (digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit())).then(|| digits.parse().ok())?
-}
-
 /// A segment as listed: not yet looked into.
 #[derive(Clone, Debug)]
 pub(crate) struct SegmentFile {
@@ -58,11 +52,9 @@ pub(crate) struct SegmentFile {
 /// All segments of a directory by base offset.
 pub(crate) fn list(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<SegmentFile>, LogError> {
     let names = fs.list(dir).map_err(LogError::io("list", dir))?;
-    // Twenty digits: the order of the names is the order of the offsets.
-    Ok(names
-        .iter()
-        .filter_map(|name| Some(SegmentFile { base: parse_file_name(name)?, path: dir.join(name) }))
-        .collect())
+    let segment =
+        |name: &String| Some(SegmentFile { base: number_in_name(name, ".seg")?, path: dir.join(name) });
+    Ok(names.iter().filter_map(segment).collect())
 }
 
 /// What the first block of a segment says.
@@ -167,9 +159,7 @@ pub(crate) fn make_blank(
     bytes: u64,
     cancelled: impl Fn() -> bool,
 ) -> Result<Option<Blank>, LogError> {
-    if fs.exists(path).map_err(LogError::io("look for", path))? {
-        fs.remove(path).map_err(LogError::io("remove", path))?;
-    }
+    fs.remove_if_there(path).map_err(LogError::io("remove", path))?;
     let file = fs.create_new_uncached(path).map_err(LogError::io("create", path))?;
     match file.allocate(bytes) {
         Ok(()) => {

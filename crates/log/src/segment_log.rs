@@ -147,13 +147,13 @@ impl SegmentLog {
         let mut walk = Walk::start(Arc::clone(&fs), dir, from)?;
         let mut index = Index::default();
         let (mut frames, mut indexed) = (0, walk.segment());
-        walk.segments()[..indexed].iter().for_each(|segment| index.add_unwalked(segment));
+        walk.segments()[..indexed].iter().for_each(|segment| index.add_segment(segment, None));
         let walked_from = walk.segments()[indexed].base;
         loop {
             let met = walk.advance()?;
             let reached = met.as_ref().map_or_else(|| walk.segments().len(), |met| met.segment + 1);
             for segment in &walk.segments()[indexed..reached] {
-                index.add_segment(segment);
+                index.add_segment(segment, Some(BLOCK_U64));
             }
             indexed = reached;
             let Some(met) = met else { break };
@@ -214,11 +214,6 @@ impl SegmentLog {
         self.retention.clone()
     }
 
-    /// As [`Retention::remove_before`], for who has the log itself.
-    pub fn remove_before(&mut self, offset: u64) -> Result<usize, LogError> {
-        self.retention.remove_before(offset)
-    }
-
     /// Writes a sealed frame, into a new segment if it does not fit.
     fn write(&mut self, frame: &FrameBuf, header: &FrameHeader) -> Result<(), LogError> {
         let bytes = frame.padded();
@@ -249,7 +244,7 @@ impl SegmentLog {
             created_by: self.options.created_by.clone(),
         };
         let segment = segment::install(&*self.fs, &*file, &temporary, &self.dir, &header)?;
-        write(&self.index).add_segment(&segment);
+        write(&self.index).add_segment(&segment, Some(BLOCK_U64));
         self.active = Active::new(file, segment.path, BLOCK_U64, length, zeroed_to);
         self.spare.want();
         mark::write(&*self.fs, &self.dir, self.log_id, self.end)
@@ -319,9 +314,7 @@ impl Drop for SegmentLog {
 fn remove_leftovers(fs: &dyn FileSystem, dir: &Path) -> Result<(), LogError> {
     for name in [SPARE_NAME, INLINE_NAME, MARK_TEMPORARY] {
         let path = dir.join(name);
-        if fs.exists(&path).map_err(LogError::io("look for", &path))? {
-            fs.remove(&path).map_err(LogError::io("remove", &path))?;
-        }
+        fs.remove_if_there(&path).map_err(LogError::io("remove", &path))?;
     }
     Ok(())
 }

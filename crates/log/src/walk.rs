@@ -201,13 +201,8 @@ impl Walk {
     }
 
     fn corrupt(&self, fault: Option<FrameFault>, why_damage: &str) -> LogError {
-        let what = fault.map_or_else(|| "nothing is written there".to_owned(), |fault| fault.to_string());
-        LogError::Corrupt {
-            file: self.segments[self.index].path.clone(),
-            position: self.position,
-            offset: self.offset,
-            found: format!("{what}, yet {why_damage}"),
-        }
+        let file = &self.segments[self.index].path;
+        LogError::corrupt(file, (self.position, self.offset), fault, why_damage)
     }
 }
 

@@ -394,7 +394,7 @@ fn named(path: &Path) -> String {
 /// Where the last frame of the log begins.
 fn last_frame(fs: &SimFs) -> Option<(PathBuf, u64)> {
     let path = fs.paths().into_iter().rfind(|path| path.to_string_lossy().ends_with(".seg"))?;
-    let bytes = fs.contents(&path).ok()?;
+    let bytes = fs.bytes_of(&path).ok()?;
     let frame = bytes.chunks(BLOCK).rposition(|block| block.starts_with(b"HFfr"))?;
     Some((path, (frame * BLOCK) as u64))
 }

@@ -217,5 +217,5 @@ pub fn remove_store(fs: &SimFs) -> std::io::Result<()> {
 pub fn log_bytes(fs: &SimFs) -> Vec<Vec<u8>> {
     let folder: PathBuf = log_folder(Path::new(DATA));
     let names = fs.list(&folder).unwrap_or_default();
-    names.iter().filter_map(|name| fs.contents(&folder.join(name)).ok()).collect()
+    names.iter().filter_map(|name| fs.bytes_of(&folder.join(name)).ok()).collect()
 }

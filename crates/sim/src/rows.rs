@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use holdfast_domain::ids::{Millis, ParticipantId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Participant};
+use holdfast_domain::registry::Registry;
 use holdfast_domain::shop::{Charging, CheckoutRow, ItemRow, KeyRow, OrderRow, ShopCounts, Sides, UserRow};
 use holdfast_domain::tokens::{LockRow, TokenRow};
 use holdfast_domain::transfers::Transfer;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use holdfast_domain::command::SetEndpoint;
 use holdfast_domain::ids::{AccountId, ParticipantId, TransferId};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
+use holdfast_domain::registry::Registry;
 
 /// The endpoints of each participant, by type.
 pub(crate) type Endpoints = BTreeMap<ParticipantId, BTreeMap<String, String>>;
@@ -30,7 +31,7 @@ pub struct Books {
     participants: Arc<Vec<Participant>>,
     names: Arc<BTreeMap<Name, ParticipantId>>,
     accounts: Vec<Account>,
-    funds: Arc<BTreeMap<TransferId, FundsMovement>>,
+    pub(crate) funds: Arc<BTreeMap<TransferId, FundsMovement>>,
     endpoints: Arc<Endpoints>,
 }
 
@@ -55,28 +56,12 @@ fn put<T>(rows: &mut Vec<T>, number: u32, row: T) {
 }
 
 impl Books {
-    pub(crate) fn participant(&self, id: ParticipantId) -> Option<&Participant> {
-        self.participants.get(place(id.0)?)
-    }
-
-    pub(crate) fn participant_named(&self, name: Name) -> Option<&Participant> {
-        self.participant(*self.names.get(&name.folded())?)
-    }
-
     pub(crate) fn next_participant(&self) -> ParticipantId {
         ParticipantId(number(self.participants.len()))
     }
 
-    pub(crate) fn account(&self, id: AccountId) -> Option<&Account> {
-        self.accounts.get(place(id.0)?)
-    }
-
     pub(crate) fn next_account(&self) -> AccountId {
         AccountId(number(self.accounts.len()))
-    }
-
-    pub(crate) fn funds(&self, id: TransferId) -> Option<&FundsMovement> {
-        self.funds.get(&id)
     }
 
     pub(crate) fn put_participant(&mut self, row: &Participant) {
@@ -121,10 +106,6 @@ impl Books {
         &self.accounts
     }
 
-    pub(crate) fn all_funds(&self) -> impl Iterator<Item = &FundsMovement> {
-        self.funds.values()
-    }
-
     pub(crate) fn all_endpoints(&self) -> impl Iterator<Item = SetEndpoint> {
         self.endpoints.iter().flat_map(|(participant, kinds)| {
             kinds.iter().map(|(kind, value)| {
@@ -133,22 +114,40 @@ impl Books {
         })
     }
 
-    /// The endpoints of a participant, type and value, by type.
-    #[must_use]
-    pub fn endpoints(&self, participant: ParticipantId) -> Vec<(&str, &str)> {
-        let of_participant = self.endpoints.get(&participant).into_iter().flatten();
-        of_participant.map(|(kind, value)| (kind.as_str(), value.as_str())).collect()
-    }
-
     /// Whether anybody has registered an endpoint.
     #[must_use]
     pub fn has_endpoints(&self) -> bool {
         !self.endpoints.is_empty()
     }
+}
 
-    /// The endpoint of that type.
-    #[must_use]
-    pub fn endpoint(&self, participant: ParticipantId, kind: &str) -> Option<&str> {
+impl Registry for Books {
+    fn participant(&self, id: ParticipantId) -> Option<&Participant> {
+        self.participants.get(place(id.0)?)
+    }
+
+    fn participant_named(&self, name: Name) -> Option<&Participant> {
+        self.participant(*self.names.get(&name.folded())?)
+    }
+
+    fn participants(&self) -> Vec<&Participant> {
+        self.participants.iter().collect()
+    }
+
+    fn account(&self, id: AccountId) -> Option<&Account> {
+        self.accounts.get(place(id.0)?)
+    }
+
+    fn accounts(&self) -> Vec<&Account> {
+        self.accounts.iter().collect()
+    }
+
+    fn endpoints(&self, participant: ParticipantId) -> Vec<(&str, &str)> {
+        let of_participant = self.endpoints.get(&participant).into_iter().flatten();
+        of_participant.map(|(kind, value)| (kind.as_str(), value.as_str())).collect()
+    }
+
+    fn endpoint(&self, participant: ParticipantId, kind: &str) -> Option<&str> {
         self.endpoints.get(&participant)?.get(kind).map(String::as_str)
     }
 }

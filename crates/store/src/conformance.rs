@@ -13,14 +13,16 @@ use sha2::{Digest, Sha256};
 
 use crate::Store;
 
-mod shop;
+pub(crate) mod shop;
 mod tokens;
 
-const PAYER: ParticipantId = ParticipantId(1);
-const PAYEE: ParticipantId = ParticipantId(2);
+pub(crate) const PAYER: ParticipantId = ParticipantId(1);
+pub(crate) const PAYEE: ParticipantId = ParticipantId(2);
 const PAYER_POSITION: AccountId = AccountId(1);
 const PAYEE_POSITION: AccountId = AccountId(3);
 const FUNDS: i64 = 10_000;
+/// The movement that gives the payer its funds.
+pub(crate) const FUNDS_IN: TransferId = TransferId(u128::MAX);
 
 /// Runs every test of the suite.
 pub fn run_all<S: Store>(empty: impl Fn() -> S) {
@@ -36,26 +38,25 @@ pub fn run_all<S: Store>(empty: impl Fn() -> S) {
     shop::run_all(&empty);
 }
 
-fn load<S: Store>(store: &mut S, commands: &[Command]) {
+/// Decides a frame and applies it, as the loop does.
+fn frame<S: Store>(store: &mut S, time: Millis, commands: &[Command]) -> Effects {
+    // Offsets rise, as in a log.
+    frame_at(store, time.unsigned_abs() * 1_000_000, time, commands)
+}
+
+/// As [`frame`], at that place of the log.
+pub(crate) fn frame_at<S: Store>(
+    store: &mut S,
+    base_offset: u64,
+    time: Millis,
+    commands: &[Command],
+) -> Effects {
     let mut keys = Vec::new();
     commands.iter().for_each(|command| command.each_key(&mut |key| keys.push(key)));
     store.load(&mut keys.into_iter()).expect("nothing is wrong with the disk");
-}
-
-/// Decides a frame and applies it, as the loop does.
-fn frame<S: Store>(store: &mut S, time: Millis, commands: &[Command]) -> Effects {
-    load(store, commands);
-    let effects = decide(
-        store,
-        &FrameInput {
-            // Offsets rise, as in a log.
-            base_offset: time.unsigned_abs() * 1_000_000,
-            time,
-            order: PrepareOrder::Arrival,
-            commands,
-        },
-    );
+    let effects = decide(store, &FrameInput { base_offset, time, order: PrepareOrder::Arrival, commands });
     store.apply(&effects, time);
+    store.keep_callbacks(std::iter::once(base_offset.to_le_bytes()));
     store.settle(&effects);
     effects
 }
@@ -74,7 +75,7 @@ fn fulfilment(id: u128) -> [u8; 32] {
     Sha256::digest(id.to_le_bytes()).into()
 }
 
-fn prepare(id: u128, amount: i64, expiration: Millis) -> Command {
+pub(crate) fn prepare(id: u128, amount: i64, expiration: Millis) -> Command {
     let prepare = Prepare {
         source: PAYER,
         id: TransferId(id),
@@ -91,33 +92,35 @@ fn prepare(id: u128, amount: i64, expiration: Millis) -> Command {
     Command::Prepare(prepare.hashed())
 }
 
-fn fulfil(id: u128) -> Command {
-    Command::Fulfil(Fulfil::new(PAYEE, TransferId(id), FulfilAction::Commit, fulfilment(id)))
+pub(crate) fn fulfil(id: u128) -> Command {
+    fulfil_with(id, fulfilment(id))
 }
 
-/// Two participants with a limit, the payer with funds.
-fn open_for_business<S: Store>(store: &mut S) {
+pub(crate) fn fulfil_with(id: u128, fulfilment: [u8; 32]) -> Command {
+    Command::Fulfil(Fulfil::new(PAYEE, TransferId(id), FulfilAction::Commit, fulfilment))
+}
+
+/// Two participants with that limit, the payer with funds.
+pub(crate) fn opening(net_debit_cap: i64, funds: i64) -> [Command; 5] {
     let name = |text| Name::new(text).expect("a name");
     let limit = |participant| Admin::InitialPositionAndLimits {
         participant,
         currency: currency(),
-        net_debit_cap: Amount(FUNDS),
+        net_debit_cap: Amount(net_debit_cap),
         initial_position: Amount::ZERO,
     };
-    let commands = [
+    [
         Admin::CreateParticipant { name: name("payer"), currency: currency() },
         Admin::CreateParticipant { name: name("payee"), currency: currency() },
         limit(PAYER),
         limit(PAYEE),
-        Admin::FundsIn {
-            id: TransferId(u128::MAX),
-            account: AccountId(2),
-            currency: currency(),
-            amount: Amount(FUNDS),
-        },
+        Admin::FundsIn { id: FUNDS_IN, account: AccountId(2), currency: currency(), amount: Amount(funds) },
     ]
-    .map(Command::Admin);
-    let effects = frame(store, 1, &commands);
+    .map(Command::Admin)
+}
+
+fn open_for_business<S: Store>(store: &mut S) {
+    let effects = frame(store, 1, &opening(FUNDS, FUNDS));
     let mut outcomes = effects.all(|step| &step.outcomes);
     assert!(outcomes.all(|outcome| outcome.code.is_none()), "{effects:?}");
 }
@@ -139,7 +142,7 @@ fn participants_are_found_by_number_and_name(store: &mut impl Store) {
     assert_eq!(by_name.position_account(currency()), Some(PAYER_POSITION));
     assert_eq!(store.account(PAYEE_POSITION).map(|row| row.participant), Some(PAYEE));
     assert_eq!((store.books().participants().len(), store.books().accounts().len()), (2, 4));
-    assert_eq!(store.funds(TransferId(u128::MAX)).map(|row| row.amount), Some(Amount(FUNDS)));
+    assert_eq!(store.funds(FUNDS_IN).map(|row| row.amount), Some(Amount(FUNDS)));
 }
 
 fn a_transfer_is_found_by_id_and_number(store: &mut impl Store) {
@@ -168,14 +171,11 @@ fn holds_come_in_the_order_they_run_out(store: &mut impl Store) {
     let expirations = [9_000, 3_000, 500_000, 3_000, 70];
     let prepares: Vec<Command> = (1..).zip(expirations).map(|(id, at)| prepare(id, 1, at)).collect();
     frame(store, 10, &prepares);
-    let due = |store: &dyn Fn(Millis, usize) -> Vec<TransferNo>, before, max| {
-        store(before, max).into_iter().map(|no| no.0).collect::<Vec<_>>()
-    };
-    let ask = |before, max| store.due(before, max);
-    assert_eq!(due(&ask, Millis::MAX, 10), [4, 1, 3, 0, 2]);
-    assert_eq!(due(&ask, Millis::MAX, 2), [4, 1]);
-    assert_eq!(due(&ask, 3_000, 10), [4], "a hold is due after its expiration, not at it");
-    assert_eq!(due(&ask, 3_001, 10), [4, 1, 3]);
+    let due = |before, max| store.due(before, max).into_iter().map(|no| no.0).collect::<Vec<_>>();
+    assert_eq!(due(Millis::MAX, 10), [4, 1, 3, 0, 2]);
+    assert_eq!(due(Millis::MAX, 2), [4, 1]);
+    assert_eq!(due(3_000, 10), [4], "a hold is due after its expiration, not at it");
+    assert_eq!(due(3_001, 10), [4, 1, 3]);
     let page: Vec<u64> =
         store.holds(Millis::MAX, Some((3_000, TransferNo(1))), 2).iter().map(|row| row.no.0).collect();
     assert_eq!(page, [3, 0]);

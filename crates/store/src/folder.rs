@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use holdfast_disk::{FileSystem, LogId};
 
+use crate::blocks::{BlockFolder, Kind};
+
 /// The folder of checkpoints.
 pub(crate) const CHECKPOINTS: &str = "checkpoints";
 pub(crate) const CALLBACKS: &str = "callbacks";
@@ -25,8 +27,13 @@ impl StoreFolder {
         self.dir.join(CHECKPOINTS)
     }
 
-    pub(crate) fn callbacks(&self) -> PathBuf {
-        self.dir.join(CALLBACKS)
+    pub(crate) fn callbacks(&self) -> BlockFolder {
+        self.blocks(CALLBACKS, Kind::Callbacks)
+    }
+
+    /// A folder of blocks of that kind.
+    pub(crate) fn blocks(&self, name: &str, kind: Kind) -> BlockFolder {
+        BlockFolder { fs: Arc::clone(&self.fs), dir: self.dir.join(name), log_id: self.log_id, kind }
     }
 
     /// The key under which ids are hashed: clients choose ids, and never see the log's id.

@@ -12,43 +12,42 @@
 //! | `runs` | ids of what has ended, in sorted files |
 //! | `archive` | records that ended, found by their ids: `blocks` and `runs` together |
 //! | `row`, `token_rows` | the bytes of a transfer; of tokens, locks and spends. Those of the shop lie with its rows |
-//! | `callback_rows` | callbacks, for whoever delivers them |
 //! | `memory` | the plain store |
 //! | `books` | participants, accounts, funds and endpoints, in both |
 //! | `hold_index` | open holds by expiration; its cost follows what expires |
-//! | `id_index`, `pages`, `plain_tokens`, `plain_shop` | ids, rows, tokens and shop of the plain store |
 //! | `conformance` | what every store must do, as tests over the trait |
 
 mod archive;
 mod blocks;
 mod books;
-mod callback_rows;
 mod checkpoint;
 pub mod conformance;
 mod error;
 mod folder;
+#[cfg(test)]
+mod held;
 mod hold_index;
-mod id_index;
 mod local;
 mod memory;
-mod pages;
-mod plain_shop;
-mod plain_tokens;
 mod row;
 mod runs;
 #[cfg(test)]
 mod shop_rows;
 mod token_rows;
 
+pub use archive::Sought;
+pub use blocks::BlockReader;
 pub use books::{Books, Roster};
-pub use callback_rows::CallbackRows;
 pub use error::StoreError;
 pub use folder::FOLDERS;
 pub use local::{
-    CheckpointFiles, Done, Held, History, Job, LocalStore, Recovered, Sought, SoughtOrder, StoreCheck,
-    StoreFile, StoreFinding, StoreReport, files_of, reached, recover,
+    CheckpointFiles, Done, Held, History, Job, LocalStore, Recovered, StoreCheck, StoreFile, StoreFinding,
+    StoreReport, files_of, reached, recover,
 };
 pub use memory::MemoryStore;
+
+/// Callbacks as they were added to the store, for whoever delivers them.
+pub type CallbackRows = BlockReader;
 
 use std::sync::Arc;
 

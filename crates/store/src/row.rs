@@ -162,6 +162,7 @@ mod tests {
     use proptest::sample::select;
 
     use super::*;
+    use crate::held::{Change, comes_back};
 
     /// A transfer as the bench makes them, some hours into a long run.
     fn committed() -> Transfer {
@@ -352,18 +353,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_row_comes_back(row in transfers()) {
-            prop_assert_eq!(read(&bytes_of(&row)), Some(row));
-        }
-
-        #[test]
-        fn a_row_has_one_form(row in transfers(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
-            let mut bytes = bytes_of(&row);
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
-            if let Some(other) = read(&bytes) {
-                prop_assert_eq!(bytes_of(&other), bytes);
-            }
+        fn every_row_comes_back(row in transfers(), change in any::<Change>()) {
+            comes_back(&row, change, write, read);
         }
 
         #[test]

@@ -1,5 +1,7 @@
 //! The bytes of the shop's rows as they lie in checkpoints and archives. `holdfast_domain::codec` makes them.
 
+use crate::conformance::shop::{id, whole};
+use crate::held::{self, Change};
 use holdfast_domain::codec::{Packed, Put, Take, read};
 use holdfast_domain::ids::{ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
@@ -121,17 +123,8 @@ fn bytes_of(row: &impl Put) -> Vec<u8> {
     bytes
 }
 
-/// It comes back, no part of it does, and whatever can be read is what would be written.
-fn comes_back<T: Put + Take + PartialEq + std::fmt::Debug>(row: &T, (at, byte): (prop::sample::Index, u8)) {
-    let mut bytes = bytes_of(row);
-    assert_eq!(read::<Packed, T>(&bytes).as_ref(), Ok(row));
-    for length in 0..bytes.len() {
-        assert!(read::<Packed, T>(&bytes[..length]).is_err(), "cut at {length}");
-    }
-    *at.get_mut(&mut bytes) = byte;
-    if let Ok(other) = read::<Packed, T>(&bytes) {
-        assert_eq!(bytes_of(&other), bytes);
-    }
+fn comes_back<T: Put + Take + PartialEq + std::fmt::Debug>(row: &T, change: Change) {
+    held::comes_back(row, change, |row, out| row.put::<Packed>(out), |bytes| read::<Packed, T>(bytes).ok());
 }
 
 /// These bytes lie in checkpoints and archives: a change here makes them unreadable.
@@ -140,18 +133,17 @@ fn rows_are_written_as_they_always_were() {
     fn hex(row: &impl Put) -> String {
         bytes_of(row).iter().map(|byte| format!("{byte:02x}")).collect()
     }
-    let number = |number| Whole::new(number).unwrap();
     let tr = |number| TrNum::try_from(number).unwrap();
-    let line = |id: &str, amnt| Line { id: id.parse().unwrap(), amnt: number(amnt) };
-    let user = UserRow { id: "u1".parse().unwrap(), credit: number(300) };
+    let line = |name: &str, amnt| Line { id: id(name), amnt: whole(amnt) };
+    let user = UserRow { id: id("u1"), credit: whole(300) };
     assert_eq!(hex(&user), "027531ac02");
-    let item = ItemRow { id: "i1".parse().unwrap(), stock: number(7), price: number(9) };
+    let item = ItemRow { id: id("i1"), stock: whole(7), price: whole(9) };
     assert_eq!(hex(&item), "0269310709");
     let order = Order {
-        order_id: "o1".parse().unwrap(),
-        user_id: "u1".parse().unwrap(),
+        order_id: id("o1"),
+        user_id: id("u1"),
         items: Items::new(vec![line("a", 1), line("b", 2)]).unwrap(),
-        amount: number(500),
+        amount: whole(500),
         state: OrderState::Cancelling(tr(3)),
     };
     let row = OrderRow { order, failed: Some(Why::Stock), life: 1 };
@@ -159,7 +151,7 @@ fn rows_are_written_as_they_always_were() {
     assert_eq!(hex(&(&row.order.order_id, 300_u32)), "026f31ac02");
     let given_back = Some(SideBranch::GivenBack);
     let checkout = CheckoutRow {
-        order: "o1".parse().unwrap(),
+        order: id("o1"),
         tr: tr(3),
         start: 1_000,
         started_at: 10,
@@ -197,7 +189,7 @@ fn rows_are_written_as_they_always_were() {
     assert_eq!(hex(&Charging::Tokens(by)), bytes);
     let body = Fingerprint(0x0f0e_0d0c_0b0a_0908_0706_0504_0302_0100);
     let answer = Some(CheckoutAnswer::Failed { tr: tr(2), why: Why::Deadline });
-    let key = KeyRow { key: "k".into(), body, order: "o1".parse().unwrap(), answer, ends_at: 77 };
+    let key = KeyRow { key: "k".into(), body, order: id("o1"), answer, ends_at: 77 };
     assert_eq!(hex(&key), "016b000102030405060708090a0b0c0d0e0f026f310305029a01");
     let key = KeyRow { answer: None, ..key };
     assert_eq!(hex(&key), "016b000102030405060708090a0b0c0d0e0f026f3100009a01");
@@ -208,7 +200,7 @@ proptest! {
     fn every_row_comes_back(
         (order, checkout, key, charging) in (orders(), checkouts(), keys(), chargings()),
         (user, item) in ((ids(), wholes()), (ids(), wholes(), wholes())),
-        change in any::<(prop::sample::Index, u8)>(),
+        change in any::<Change>(),
     ) {
         comes_back(&order, change);
         comes_back(&checkout, change);

@@ -15,7 +15,7 @@ use holdfast_domain::registry::Registry;
 use holdfast_engine::clock::{Clock, SystemClock};
 use holdfast_hub::{CallbackRow, HubHandle};
 use holdfast_log::LogError;
-use holdfast_store::{LocalStore, Roster, Sought};
+use holdfast_store::{LocalStore, Roster, Sought, Tables};
 use hyper::http::Uri;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -125,16 +125,17 @@ fn complete((facts, sought): (Facts, Sought), roster: &Roster) -> Result<Facts, 
 }
 
 fn facts_of(store: &LocalStore, row: &CallbackRow) -> (Facts, Sought) {
+    let books = store.books();
     let alarmed = match row.message {
-        CallbackMessage::Alarm { account, .. } => store.account(account).and_then(|account| {
-            let name = name_of(store, account.participant)?;
+        CallbackMessage::Alarm { account, .. } => books.account(account).and_then(|account| {
+            let name = name_of(books, account.participant)?;
             Some((name, account.currency, account.alarm_percentage))
         }),
         _ => None,
     };
     let facts = Facts {
-        receiver: name_of(store, row.to).unwrap_or_default(),
-        endpoint: store.endpoint(row.to, row.message.endpoint_type()).map(str::to_owned),
+        receiver: name_of(books, row.to).unwrap_or_default(),
+        endpoint: books.endpoint(row.to, row.message.endpoint_type()).map(str::to_owned),
         alarmed,
         ..Facts::default()
     };

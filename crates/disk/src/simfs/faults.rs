@@ -144,25 +144,12 @@ impl Strike {
 }
 
 /// The files that a plan is for.
-pub(super) enum Target {
-    Any,
-    Suffix(String),
-    Matching(Box<dyn Fn(&Path) -> bool + Send>),
-}
-
-impl Target {
-    fn hits(&self, path: &Path) -> bool {
-        match self {
-            Target::Any => true,
-            Target::Suffix(suffix) => path.as_os_str().as_encoded_bytes().ends_with(suffix.as_bytes()),
-            Target::Matching(matching) => matching(path),
-        }
-    }
-}
+pub(super) type Matching = Box<dyn Fn(&Path) -> bool + Send>;
 
 struct Plan {
     strike: Strike,
-    target: Target,
+    /// `None`: any file.
+    matching: Option<Matching>,
     /// Strikes left; `None` without end.
     left: Option<u32>,
 }
@@ -200,17 +187,17 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    pub fn plan(&mut self, strike: Strike, target: Target, left: Option<u32>) {
+    pub fn plan(&mut self, strike: Strike, matching: Option<Matching>, left: Option<u32>) {
         if left != Some(0) {
-            self.plans.push(Plan { strike, target, left });
+            self.plans.push(Plan { strike, matching, left });
         }
     }
 
     /// A plan for the next operation on any file; asking twice plans it once.
     pub fn plan_next(&mut self, strike: Strike) {
-        let same = |plan: &Plan| matches!(plan.target, Target::Any) && plan.strike.kind() == strike.kind();
+        let same = |plan: &Plan| plan.matching.is_none() && plan.strike.kind() == strike.kind();
         if !self.plans.iter().any(same) {
-            self.plan(strike, Target::Any, Some(1));
+            self.plan(strike, None, Some(1));
         }
     }
 
@@ -220,24 +207,22 @@ impl Faults {
 
     /// The oldest plan that this operation meets strikes, and is counted.
     pub fn strike(&mut self, op: Op, place: Struck<'_>) -> Option<Strike> {
-        let meets = |plan: &Plan| plan.strike.op() == op && plan.target.hits(place.path());
+        let hits = |matching: &Matching| matching(place.path());
+        let meets = |plan: &Plan| plan.strike.op() == op && plan.matching.as_ref().is_none_or(hits);
         let met = self.plans.iter().position(meets)?;
         let plan = &mut self.plans[met];
         plan.left = plan.left.map(|left| left - 1);
         let strike = if plan.left == Some(0) { self.plans.remove(met).strike } else { plan.strike.clone() };
-        self.record(strike.kind(), place, 1);
+        self.record(strike.kind(), place);
         Some(strike)
     }
 
-    pub fn record(&mut self, kind: FaultKind, place: Struck<'_>, times: u64) {
-        if times == 0 {
-            return;
-        }
+    pub fn record(&mut self, kind: FaultKind, place: Struck<'_>) {
         let mut key = (kind, place.class());
         if self.hits.len() >= CLASSES_MAX && !self.hits.contains_key(&key) {
             OTHER.clone_into(&mut key.1);
         }
-        *self.hits.entry(key).or_default() += times;
+        *self.hits.entry(key).or_default() += 1;
     }
 
     pub fn hits(&self) -> Vec<FaultHit> {
@@ -258,7 +243,7 @@ mod tests {
     fn the_log_of_hits_is_bounded() {
         let mut faults = Faults::default();
         for n in 0..1000 {
-            faults.record(FaultKind::BitRot, Struck::File(Path::new(&format!("/d/f.x{n}"))), 1);
+            faults.record(FaultKind::BitRot, Struck::File(Path::new(&format!("/d/f.x{n}"))));
         }
         let hits = faults.hits();
         assert_eq!(hits.len(), CLASSES_MAX + 1);

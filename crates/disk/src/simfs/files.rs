@@ -27,7 +27,7 @@ impl SimFs {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         if state.room_blocks() == 0 {
-            state.faults.record(FaultKind::DiskFull, Struck::File(path), 1);
+            state.faults.record(FaultKind::DiskFull, Struck::File(path));
             return Err(full());
         }
         let inode = state.new_inode(Inode::default());
@@ -171,6 +171,10 @@ impl SimFile {
 
 impl File for SimFile {
     fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        let act = self.fs.powered()?.act_before_read();
+        if let Some(act) = act {
+            act();
+        }
         let mut state = self.fs.powered()?;
         let FileSystemState { nodes, meter, faults, .. } = &mut *state;
         let node = nodes.get(&self.inode).ok_or_else(not_found)?;
@@ -198,7 +202,7 @@ impl File for SimFile {
         let mut landed_in = None;
         if fits < len {
             // As on a real system: what there is room for is written, and then there is none.
-            faults.record(FaultKind::DiskFull, place, 1);
+            faults.record(FaultKind::DiskFull, place);
             node.content.write(&data[..usize::try_from(fits).unwrap_or(0)], position);
             result = Err(full());
         } else {
@@ -255,13 +259,16 @@ impl File for SimFile {
 
     fn allocate(&self, len: u64) -> io::Result<()> {
         let mut state = self.fs.powered()?;
+        if state.refuses_allocations {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         state.meter.counters.writes += 1;
         state.meter.spend(0);
         let fits = state.fitting(self.inode, 0, len)?;
         let FileSystemState { nodes, faults, .. } = &mut *state;
         let node = nodes.get_mut(&self.inode).ok_or_else(not_found)?;
         if fits < len {
-            faults.record(FaultKind::DiskFull, Struck::File(&node.path), 1);
+            faults.record(FaultKind::DiskFull, Struck::File(&node.path));
             return Err(full());
         }
         node.content.reserve(0, len);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::choices::{Choices, Fate};
 use super::extents::Extents;
+use super::faults::FaultKind;
 
 const CHUNK: usize = 4096;
 pub(super) const SECTOR: usize = 512;
@@ -159,25 +160,6 @@ impl Unsynced {
     }
 }
 
-/// What a loss of power did to one file.
-#[derive(Default)]
-pub(super) struct Damage {
-    /// Writes of which some sectors are there and some are not.
-    pub torn: u64,
-    /// Writes and changes of length of which nothing is there.
-    pub lost: u64,
-    /// Writes that lengthened the file, though their end is not there.
-    pub only_length: u64,
-    /// The file is shorter than it was.
-    pub shorter: bool,
-}
-
-impl Damage {
-    pub fn any(&self) -> bool {
-        self.shorter || self.torn + self.lost + self.only_length > 0
-    }
-}
-
 /// One file.
 #[derive(Default)]
 pub(super) struct Inode {
@@ -309,25 +291,33 @@ impl Inode {
         (same && !self.unsynced.iter().filter_map(Unsynced::data).any(covers)).then_some(position)
     }
 
-    /// The file as found after a loss of power, and what that cost it.
-    pub fn survivor(&self, choices: &mut Choices) -> (Inode, Damage) {
+    /// The file as found after a loss of power, and what that did to it, once for each write.
+    pub fn survivor(&self, choices: &mut Choices) -> (Inode, Vec<FaultKind>) {
         let mut image = self.durable.clone();
-        let mut damage = Damage::default();
+        let mut damage = Vec::new();
         for write in &self.unsynced {
             match write.data() {
                 Some((position, data)) => keep_some(&mut image, data, position, choices, &mut damage),
                 None if choices.yes() => write.apply(&mut image),
-                None => damage.lost += 1,
+                None => damage.push(FaultKind::UnsyncedLost),
             }
         }
-        damage.shorter = image.len < self.live.len;
+        if image.len < self.live.len {
+            damage.push(FaultKind::ShorterFile);
+        }
         (Inode { live: image.clone(), durable: image, unsynced: Vec::new() }, damage)
     }
 }
 
 /// Writes the sectors of a write that a loss of power left. The length is kept apart from the bytes, so it can
 /// survive without them.
-fn keep_some(image: &mut Image, data: Data<'_>, position: u64, choices: &mut Choices, damage: &mut Damage) {
+fn keep_some(
+    image: &mut Image,
+    data: Data<'_>,
+    position: u64,
+    choices: &mut Choices,
+    damage: &mut Vec<FaultKind>,
+) {
     let (mut kept, mut sectors) = (0_u64, 0_u64);
     match choices.fate() {
         Fate::All => return image.write(data, position),
@@ -341,14 +331,14 @@ fn keep_some(image: &mut Image, data: Data<'_>, position: u64, choices: &mut Cho
         }),
     }
     match kept {
-        0 => damage.lost += 1,
-        _ if kept < sectors => damage.torn += 1,
+        0 => damage.push(FaultKind::UnsyncedLost),
+        _ if kept < sectors => damage.push(FaultKind::TornWrite),
         _ => {}
     }
     let end = position + data.len() as u64;
     if end > image.len && choices.yes() {
         image.len = end;
-        damage.only_length += 1;
+        damage.push(FaultKind::LengthWithoutData);
     }
 }
 

@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 
 use super::choices::Choices;
-use super::faults::{FaultHit, FaultKind, Rotten, Strike, Struck, Target};
+use super::faults::{FaultHit, FaultKind, Rotten, Strike, Struck};
 use super::image::SECTOR;
 use super::state::InodeId;
 use super::{Pace, SimFs};
@@ -40,6 +40,16 @@ impl SimFs {
     /// The room that files take, in whole blocks.
     pub fn used_bytes(&self) -> u64 {
         self.lock().used_bytes()
+    }
+
+    /// From now on no file can be allocated, as on file systems that do not know how.
+    pub fn refuse_allocations(&self) {
+        self.lock().refuses_allocations = true;
+    }
+
+    /// Lets `act` run just before the `n`-th read from now (counted from 1), as another process might act then.
+    pub fn act_before_read(&self, n: u64, act: impl FnOnce() + Send + 'static) {
+        self.lock().before_read = Some((n, Box::new(act)));
     }
 
     /// Sets how long operations take from now on.
@@ -82,7 +92,9 @@ impl SimFs {
     /// The next `n` reads of files whose path ends so fail with an IO error. The suffix is text, not a component:
     /// `.seg` means all segments.
     pub fn fail_reads_of(&self, path_suffix: &str, n: u32) {
-        self.lock().faults.plan(Strike::FailRead, Target::Suffix(path_suffix.to_owned()), Some(n));
+        let suffix = path_suffix.to_owned();
+        let ends_so = move |path: &Path| path.as_os_str().as_encoded_bytes().ends_with(suffix.as_bytes());
+        self.plan(Strike::FailRead, ends_so, Some(n));
     }
 
     /// Forgets all faults that are planned and have not struck. The capacity, the pace and a planned loss of
@@ -92,7 +104,7 @@ impl SimFs {
     }
 
     fn plan(&self, strike: Strike, matching: impl Fn(&Path) -> bool + Send + 'static, times: Option<u32>) {
-        self.lock().faults.plan(strike, Target::Matching(Box::new(matching)), times);
+        self.lock().faults.plan(strike, Some(Box::new(matching)), times);
     }
 }
 
@@ -134,7 +146,7 @@ impl SimFs {
             let why = format!("nothing to rot at {position} of {} with mask {mask}", path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
-        state.faults.record(FaultKind::BitRot, Struck::File(path), 1);
+        state.faults.record(FaultKind::BitRot, Struck::File(path));
         Ok(())
     }
 
@@ -160,7 +172,7 @@ impl SimFs {
             if let Some(position) = content.written_byte(chunk, &mut choices) {
                 let rotten = Rotten { path: path.clone(), position, mask: 1 << choices.below(8) };
                 state.node(id).ok()?.content.rot(position, rotten.mask);
-                state.faults.record(FaultKind::BitRot, Struck::File(&rotten.path), 1);
+                state.faults.record(FaultKind::BitRot, Struck::File(&rotten.path));
                 return Some(rotten);
             }
         }

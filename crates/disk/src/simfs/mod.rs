@@ -32,6 +32,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::fs::FileSystem;
 pub use faults::{FaultHit, FaultKind, Rotten};
 use image::Inode;
 use state::{FileSystemState, crashed, not_found};
@@ -68,6 +69,11 @@ impl SimFs {
         Self::holding(FileSystemState::new(seed))
     }
 
+    /// This file system as a program takes it.
+    pub fn shared(&self) -> Arc<dyn FileSystem> {
+        Arc::new(self.clone())
+    }
+
     /// What the medium holds after a loss of power now. `self` stays as it is, so one moment can be crashed with
     /// many seeds. The survivor has no locks, no failures planned and counts from zero; it keeps the capacity and
     /// the pace, and its [`faults`](Self::faults) begin with what this crash did.
@@ -100,11 +106,6 @@ impl SimFs {
         let mut state = self.lock();
         let id = *state.durable.get(path).ok_or_else(not_found)?;
         state.node(id).map(|node| node.content.durable_bytes())
-    }
-
-    /// As [`bytes_of`](Self::bytes_of).
-    pub fn contents(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.bytes_of(path)
     }
 
     /// Puts a file there with these contents, all durable: a fixture. Takes room, but does not ask for it.

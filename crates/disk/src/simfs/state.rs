@@ -24,10 +24,15 @@ pub(super) struct FileSystemState {
     pub pending: Vec<NameChange>,
     pub locked: BTreeSet<PathBuf>,
     pub capacity: Option<u64>,
+    pub refuses_allocations: bool,
+    /// What another process does before a read, and how many reads there are until then.
+    pub before_read: Option<(u64, Act)>,
     used_blocks: u64,
     pub meter: Meter,
     pub faults: Faults,
 }
+
+pub(super) type Act = Box<dyn FnOnce() + Send>;
 
 /// A file and what holds on to it.
 pub(super) struct Node {
@@ -152,6 +157,13 @@ impl FileSystemState {
         nodes.retain(|id, node| node.named || node.handles > 0 || kept.contains(id) || pends(id));
     }
 
+    /// What is to be done before the read that comes now.
+    pub fn act_before_read(&mut self) -> Option<Act> {
+        let (left, _) = self.before_read.as_mut()?;
+        *left -= 1;
+        if *left == 0 { self.before_read.take().map(|(_, act)| act) } else { None }
+    }
+
     /// Brings the account of the disk's room up to date with one file.
     pub fn charge(&mut self, id: InodeId) {
         if let Some(node) = self.nodes.get_mut(&id) {
@@ -190,6 +202,7 @@ impl FileSystemState {
             dirs: self.dirs.clone(),
             durable: self.durable.clone(),
             capacity: self.capacity,
+            refuses_allocations: self.refuses_allocations,
             meter: Meter { pace: self.meter.pace, ..Meter::default() },
             ..FileSystemState::default()
         };
@@ -200,13 +213,10 @@ impl FileSystemState {
         for (id, path) in found {
             let Some(node) = self.nodes.get(&id) else { continue };
             let (content, damage) = node.content.survivor(&mut choices);
-            let place = Struck::File(&path);
-            after.faults.record(FaultKind::TornWrite, place, damage.torn);
-            after.faults.record(FaultKind::UnsyncedLost, place, damage.lost);
-            after.faults.record(FaultKind::LengthWithoutData, place, damage.only_length);
-            after.faults.record(FaultKind::ShorterFile, place, u64::from(damage.shorter));
-            let bare = damage.any() && fresh.contains(path.as_path());
-            after.faults.record(FaultKind::NameWithoutData, place, u64::from(bare));
+            let is_bare = !damage.is_empty() && fresh.contains(path.as_path());
+            for kind in damage.into_iter().chain(is_bare.then_some(FaultKind::NameWithoutData)) {
+                after.faults.record(kind, Struck::File(&path));
+            }
             after.nodes.insert(id, Node { content, path, named: true, handles: 0, charged: 0 });
             after.charge(id);
         }
@@ -226,7 +236,7 @@ impl FileSystemState {
                 choices.below(changes as u64 + 1)
             });
             if *kept == 0 {
-                after.faults.record(FaultKind::NameLost, Struck::File(change.name()), 1);
+                after.faults.record(FaultKind::NameLost, Struck::File(change.name()));
                 continue;
             }
             *kept -= 1;
@@ -263,7 +273,7 @@ impl Meter {
         if let Some(left) = &mut self.syncs_left {
             *left = left.saturating_sub(1);
             if *left == 0 {
-                faults.record(FaultKind::PowerLoss, place, 1);
+                faults.record(FaultKind::PowerLoss, place);
                 return Err(crashed());
             }
         }

@@ -5,16 +5,10 @@ use std::path::Path;
 
 use holdfast_disk::{FileSystem, SimFs};
 
-const DIR: &str = "/d";
-
-fn path(name: &str) -> std::path::PathBuf {
-    Path::new(DIR).join(name)
-}
+use crate::support::{DIR, path};
 
 fn with_file(bytes: &[u8]) -> SimFs {
-    let fs = SimFs::new(1);
-    fs.put(&path("f"), bytes);
-    fs
+    crate::support::with_file("f", bytes)
 }
 
 #[test]
@@ -24,7 +18,7 @@ fn synced_bytes_survive_and_unsynced_sectors_may_or_may_not() {
     file.write_at(&[2; 1024], 256).expect("write");
     let mut seen = BTreeSet::new();
     for seed in 0..200 {
-        let bytes = fs.crash(seed).contents(&path("f")).expect("read");
+        let bytes = fs.crash(seed).bytes_of(&path("f")).expect("read");
         let pieces = [0..256, 256..512, 512..1024, 1024..1280, 1280..2048];
         let uniform: Vec<u8> = pieces.iter().map(|piece| bytes[piece.start]).collect();
         for (piece, &first) in pieces.iter().zip(&uniform) {
@@ -36,7 +30,7 @@ fn synced_bytes_survive_and_unsynced_sectors_may_or_may_not() {
     assert_eq!(seen.len(), 8, "all fates of three sectors");
     file.sync_data().expect("sync");
     for seed in 0..20 {
-        let bytes = fs.crash(seed).contents(&path("f")).expect("read");
+        let bytes = fs.crash(seed).bytes_of(&path("f")).expect("read");
         assert!(bytes[256..1280].iter().all(|&byte| byte == 2));
     }
 }
@@ -63,10 +57,10 @@ fn a_failed_sync_loses_the_writes_that_reads_still_show() {
     fs.fail_next_sync();
     file.sync_data().expect_err("planned");
     file.sync_data().expect("the second one lies");
-    assert_eq!(fs.contents(&path("f")).expect("read"), [2; 512]);
-    assert_eq!(fs.crash(0).contents(&path("f")).expect("read"), [1; 512]);
+    assert_eq!(fs.bytes_of(&path("f")).expect("read"), [2; 512]);
+    assert_eq!(fs.crash(0).bytes_of(&path("f")).expect("read"), [1; 512]);
     file.drop_cache().expect("drop");
-    assert_eq!(fs.contents(&path("f")).expect("read"), [1; 512]);
+    assert_eq!(fs.bytes_of(&path("f")).expect("read"), [1; 512]);
 }
 
 #[test]
@@ -90,13 +84,13 @@ fn lengths_and_zeros() {
     let file = fs.open(&path("f")).expect("open");
     file.set_len(5000).expect("shorten");
     file.set_len(7000).expect("extend");
-    let bytes = fs.contents(&path("f")).expect("read");
+    let bytes = fs.bytes_of(&path("f")).expect("read");
     assert!(
         bytes.len() == 7000 && bytes[..5000].iter().all(|&b| b == 1) && bytes[5000..].iter().all(|&b| b == 0)
     );
     file.write_at(&[0; 4500], 100).expect("zeros");
     file.sync_data().expect("sync");
-    let bytes = fs.crash(9).contents(&path("f")).expect("read");
+    let bytes = fs.crash(9).bytes_of(&path("f")).expect("read");
     assert_eq!(bytes.iter().map(|&b| usize::from(b)).sum::<usize>(), 500);
 }
 

@@ -1,6 +1,7 @@
 //! Who was to be told what.
 
 use holdfast_domain::callbacks::{Callback, CallbackMessage};
+use holdfast_domain::registry::Registry;
 use holdfast_hub::Core;
 use holdfast_store::{MemoryStore, Tables};
 use serde::Serialize;

@@ -273,7 +273,7 @@ fn archived(data: &Path) {
     let oldest = oldest.map(|entry| entry.unwrap().file_name().into_string().unwrap()).min().unwrap();
     let offset: u64 = oldest.trim_end_matches(".ckp").parse().unwrap();
     let (mut log, _) = SegmentLog::open(fs, &log_folder(data), small(), LogId([0; 16])).unwrap();
-    assert!(log.remove_before(offset).unwrap() > 0, "segments were removed");
+    assert!(log.retention().remove_before(offset).unwrap() > 0, "segments were removed");
 }
 
 #[test]

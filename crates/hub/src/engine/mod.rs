@@ -101,7 +101,7 @@ impl Payments for EmbeddedEngine {
     }
 
     fn ask(&self, _: Whose, question: Question) -> Result<(), Refusal> {
-        self.hub.ask(Box::new(move |core| question(Ok(core.store()))))
+        self.hub.ask(Box::new(move |core| question(Ok(core.store().books()))))
     }
 }
 

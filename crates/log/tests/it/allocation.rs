@@ -1,23 +1,15 @@
 //! Segments are allocated, not filled: what is written besides the frames, and what happens where a file system
 //! cannot allocate.
 
-use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
-use holdfast_disk::DirLock;
 use holdfast_log::conformance::{append, append_samples, read_all, sample_frame};
-use holdfast_log::{BLOCK, File, FileSystem, Log, LogError, RealFs, SegmentLog, SegmentOptions, SimFs};
+use holdfast_log::{BLOCK, FileSystem, Log, LogError, RealFs, SegmentLog, SegmentOptions, SimFs};
 
-use crate::support::{LOG_ID, dir, open_sized, segment_path};
+use crate::support::{LOG_ID, filling, open_sized, segment_path};
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
-
-/// A payload that fills `blocks` blocks with its header.
-const fn filling(blocks: usize) -> usize {
-    blocks * BLOCK - 96
-}
 
 /// What one append of `blocks` blocks gives to the medium: writes, bytes, syncs.
 fn cost(fs: &SimFs, log: &mut SegmentLog, blocks: usize) -> (u64, u64, u64) {
@@ -64,7 +56,7 @@ fn zeros_end_where_the_segment_ends() {
     let (mut log, _) = open_sized(&fs, 40 * KIB).expect("create");
     assert_eq!(cost(&fs, &mut log, 2), (2, 36, 1));
     assert_eq!(cost(&fs, &mut log, 7), (1, 28, 1));
-    assert_eq!(fs.contents(&segment_path(0)).expect("read").len() as u64, 40 * KIB);
+    assert_eq!(fs.bytes_of(&segment_path(0)).expect("read").len() as u64, 40 * KIB);
     drop(log);
     let (fs, reopened) = (fs.clone(), open_sized(&fs, 40 * KIB));
     let (mut log, _) = reopened.expect("open");
@@ -88,71 +80,11 @@ fn a_full_disk_is_met_when_a_segment_is_made() {
     assert_eq!(read_all(&open_sized(&fs, 40 * KIB).expect("open").0, 0), frames);
 }
 
-/// A simulated file system that cannot allocate.
-struct Plain(SimFs);
-
-struct PlainFile(Arc<dyn File>);
-
-impl File for PlainFile {
-    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
-        self.0.read_at(buf, position)
-    }
-    fn write_at(&self, data: &[u8], position: u64) -> io::Result<()> {
-        self.0.write_at(data, position)
-    }
-    fn sync_data(&self) -> io::Result<()> {
-        self.0.sync_data()
-    }
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
-    }
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
-    }
-    fn drop_cache(&self) -> io::Result<()> {
-        self.0.drop_cache()
-    }
-}
-
-impl FileSystem for Plain {
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.0.create_dir_all(dir)
-    }
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.0.list(dir)
-    }
-    fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.0.exists(path)
-    }
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        Ok(Arc::new(PlainFile(self.0.open(path)?)))
-    }
-    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        self.0.open_read(path)
-    }
-    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        Ok(Arc::new(PlainFile(self.0.create_new(path)?)))
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.0.rename(from, to)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.0.remove(path)
-    }
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.0.sync_dir(dir)
-    }
-    fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
-        self.0.lock_dir(dir)
-    }
-}
-
 #[test]
 fn where_nothing_can_be_allocated_zeros_are_written() {
     let fs = SimFs::new(1);
-    let options = SegmentOptions { segment_bytes: 10 * MIB, created_by: "test".into() };
-    let open =
-        || SegmentLog::open(Arc::new(Plain(fs.clone())), dir(), options.clone(), LOG_ID).expect("open");
+    fs.refuse_allocations();
+    let open = || open_sized(&fs, 10 * MIB).expect("open");
     let (mut log, _) = open();
     assert_eq!(fs.counters().bytes_written, 10 * MIB + BLOCK as u64);
     let mut frames = append_samples(&mut log, &[(1, filling(2_000)); 2]);

@@ -87,7 +87,7 @@ fn bytes_behind_the_last_frame_of_a_full_segment_are_refused() {
 #[test]
 fn a_frame_in_the_wrong_place_is_refused() {
     let (fs, _) = written(&[(1, 10), (1, 20)]);
-    let bytes = fs.contents(&segment_path(0)).expect("read");
+    let bytes = fs.bytes_of(&segment_path(0)).expect("read");
     let file = fs.open(&segment_path(0)).expect("open");
     // The first frame once more, where the second was.
     file.write_at(&bytes[BLOCK..2 * BLOCK], 2 * BLOCK as u64).expect("write");
@@ -133,7 +133,7 @@ fn a_segment_of_another_log_is_refused() {
     let (mut log, _) =
         SegmentLog::open(Arc::new(stranger.clone()), dir(), options(), LogId([9; 16])).expect("create");
     holdfast_log::conformance::append_samples(&mut log, &[(1, 28_000), (1, 28_000)]);
-    fs.put(&segment_path(1), &stranger.contents(&segment_path(1)).expect("read"));
+    fs.put(&segment_path(1), &stranger.bytes_of(&segment_path(1)).expect("read"));
     assert!(matches!(open(&fs), Err(LogError::ForeignSegment { .. })));
     assert!(matches!(read_only(&fs), Err(LogError::ForeignSegment { .. })));
 }
@@ -150,7 +150,7 @@ fn a_renamed_segment_is_refused() {
 #[test]
 fn a_later_format_is_refused_by_name() {
     let (fs, _) = written(&[(1, 10)]);
-    let mut bytes = fs.contents(&segment_path(0)).expect("read");
+    let mut bytes = fs.bytes_of(&segment_path(0)).expect("read");
     bytes[8] = 2;
     let crc = crc32c::crc32c(&bytes[..BLOCK - 4]);
     bytes[BLOCK - 4..BLOCK].copy_from_slice(&crc.to_le_bytes());

@@ -3,8 +3,6 @@
 //! when power is lost a second time while recovering or going on.
 
 use holdfast_log::conformance::{append, append_samples, read_all, sample_frame};
-use std::sync::Arc;
-
 use holdfast_log::{Frame, Log, LogError, OpenReport, SegmentLog, SegmentOptions, SimFs};
 
 use crate::support::{LOG_ID, SMALL_SEGMENT, dir, open_sized, options};
@@ -65,7 +63,7 @@ impl Workload {
 
     fn open_from(&self, fs: &SimFs, from: u64) -> Result<(SegmentLog, OpenReport), LogError> {
         let options = SegmentOptions { segment_bytes: self.segment_bytes, ..options() };
-        SegmentLog::open_from(Arc::new(fs.clone()), dir(), options, LOG_ID, Some(from))
+        SegmentLog::open_from(fs.shared(), dir(), options, LOG_ID, Some(from))
     }
 }
 

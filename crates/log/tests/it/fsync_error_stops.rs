@@ -5,17 +5,9 @@ use holdfast_log::{FileSystem, Log, LogError, SimFs};
 
 use crate::support::{dir, open};
 
-fn fail_sync(fs: &SimFs) {
-    fs.fail_next_sync();
-}
-
-fn fail_write(fs: &SimFs) {
-    fs.fail_next_write();
-}
-
 #[test]
 fn every_later_append_names_the_first_cause() {
-    for (fail, verb) in [(fail_sync as fn(&SimFs), "sync"), (fail_write, "write")] {
+    for (fail, verb) in [(SimFs::fail_next_sync as fn(&SimFs), "sync"), (SimFs::fail_next_write, "write")] {
         let fs = SimFs::new(1);
         let (mut log, _) = open(&fs).expect("create");
         let frames = append_samples(&mut log, &[(2, 10)]);

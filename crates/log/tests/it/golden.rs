@@ -38,7 +38,7 @@ fn golden_segment() -> Vec<u8> {
     for frame in golden_frames() {
         append(&mut log, &frame).expect("append");
     }
-    fs.contents(&segment_path(0)).expect("read")
+    fs.bytes_of(&segment_path(0)).expect("read")
 }
 
 #[test]

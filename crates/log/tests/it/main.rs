@@ -7,7 +7,6 @@ mod crash_at_every_sync;
 mod fsync_error_stops;
 mod golden;
 mod lost_end;
-mod measure;
 mod mutated_bytes;
 mod open_from;
 mod read_only;

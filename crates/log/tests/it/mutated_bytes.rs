@@ -63,7 +63,7 @@ fn intact(frames: &[Frame], before: &[(String, Vec<u8>)], after: &SimFs) -> Vec<
         }
         let range = block * BLOCK..block * BLOCK + 96 + frame.payload.len();
         let path = crate::support::dir().join(&before[segment].0);
-        let now = after.contents(&path).expect("read");
+        let now = after.bytes_of(&path).expect("read");
         each.push(now.get(range.clone()) == before[segment].1.get(range));
         block += blocks(frame);
     }
@@ -83,7 +83,7 @@ proptest! {
         let before = snapshot(&fs);
         for (which, mutation) in &mutations {
             let path = crate::support::dir().join(&before[which.index(before.len())].0);
-            let mut bytes = fs.contents(&path).expect("read");
+            let mut bytes = fs.bytes_of(&path).expect("read");
             apply(&mut bytes, mutation);
             fs.put(&path, &bytes);
         }
@@ -154,5 +154,5 @@ fn the_fuzz_harness_reads_real_frames() {
     torn[300] ^= 1;
     fuzz_read_segment(&torn);
     let (fs, _) = written(&[(1, 10), (1, 9000)]);
-    fuzz_read_segment(&fs.contents(&segment_path(0)).expect("read"));
+    fuzz_read_segment(&fs.bytes_of(&segment_path(0)).expect("read"));
 }

@@ -130,14 +130,14 @@ fn a_segment_that_does_not_belong_is_refused_when_it_is_read() {
         SegmentLog::open(Arc::new(stranger.clone()), dir(), options(), other_id).expect("create");
     append_samples(&mut log, &[(5, 28_000), (2, 10)]);
     drop(log);
-    fs.put(&segment_path(5), &stranger.contents(&segment_path(5)).expect("read"));
+    fs.put(&segment_path(5), &stranger.bytes_of(&segment_path(5)).expect("read"));
     let (log, _) = open_from(&fs, 14).expect("open");
     assert!(matches!(read(&log, 5), Err(LogError::ForeignSegment { .. })));
     drop(log);
 
     let (fs, _) = five_segments();
     let (longer, _) = written(&[(5, 28_000), (4, 28_000), (1, 10)]);
-    fs.put(&segment_path(5), &longer.contents(&segment_path(5)).expect("read"));
+    fs.put(&segment_path(5), &longer.bytes_of(&segment_path(5)).expect("read"));
     let (log, _) = open_from(&fs, 14).expect("open");
     assert!(matches!(read(&log, 5), Err(LogError::Corrupt { offset: 5, .. })));
 }
@@ -171,8 +171,8 @@ fn an_empty_directory_is_a_new_log_only_for_a_checkpoint_at_its_beginning() {
 #[test]
 fn a_log_that_begins_after_the_checkpoint_is_refused() {
     let (fs, _) = five_segments();
-    let (mut log, _) = open_from(&fs, 14).expect("open");
-    assert_eq!(log.remove_before(8).expect("segments nobody has read can go"), 2);
+    let (log, _) = open_from(&fs, 14).expect("open");
+    assert_eq!(log.retention().remove_before(8).expect("segments nobody has read can go"), 2);
     drop(log);
     assert!(matches!(open_from(&fs, 6), Err(LogError::BeforeStart { offset: 6, start: 7 })));
     let (log, report) = open_from(&fs, 14).expect("open");

@@ -1,18 +1,13 @@
 //! Reading a directory that another process writes: never a change, never an error, every durable frame.
 
-use std::io;
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use holdfast_disk::DirLock;
 use holdfast_log::conformance::{append_samples, sample_frame};
-use holdfast_log::{
-    BLOCK, File, FileSystem, Frame, FrameBuf, Log, LogError, RealFs, SegmentLog, SegmentOptions,
-    SegmentReader, SimFs,
-};
+use holdfast_log::{BLOCK, FileSystem, Log, LogError, RealFs, SegmentLog, SegmentReader, SimFs};
 
-use crate::support::{LOG_ID, dir, open, options, read_only, reader, segment_path, snapshot, written};
+use crate::support::{
+    LOG_ID, dir, open, open_sized, options, read_only, reader, sealed, segment_path, snapshot, written,
+};
 
 #[test]
 fn there_must_be_a_log() {
@@ -55,18 +50,16 @@ fn it_follows_a_running_writer_across_segments() {
 #[test]
 fn a_half_written_frame_is_the_end_for_now() {
     let (fs, _) = written(&[(1, 10)]);
-    let mut buf = FrameBuf::new();
     let frame = sample_frame(1, 2, 9000);
-    buf.push(&frame.payload);
-    buf.seal(&frame.header, &LOG_ID);
+    let bytes = sealed(&frame);
     let file = fs.open(&segment_path(0)).expect("open");
     let mut follower = reader(&fs).expect("open").frames(1).expect("frames");
     for written in [0, 50, 96, 4096, 9000] {
-        file.write_at(&buf.bytes()[..written], 2 * BLOCK as u64).expect("write");
+        file.write_at(&bytes[..written], 2 * BLOCK as u64).expect("write");
         assert_eq!(follower.next_frame().expect("not an error"), None);
         assert_eq!(read_only(&fs).expect("not an error").len(), 1);
     }
-    file.write_at(buf.bytes(), 2 * BLOCK as u64).expect("write");
+    file.write_at(&bytes, 2 * BLOCK as u64).expect("write");
     assert_eq!(follower.next_frame().expect("read"), Some(frame));
 }
 
@@ -93,108 +86,27 @@ fn a_thread_reads_along_on_real_files() {
     assert!(reading.join().expect("no panic") <= 150);
 }
 
-/// A file that lets the writer act just before the reader's n-th read of frames.
-struct Racing {
-    inner: Arc<dyn File>,
-    reads_left: AtomicUsize,
-    act: Box<dyn Fn() + Send + Sync>,
-}
-
-impl File for Racing {
-    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
-        if position >= BLOCK as u64 && self.reads_left.fetch_sub(1, Ordering::Relaxed) == 1 {
-            (self.act)();
-        }
-        self.inner.read_at(buf, position)
-    }
-    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
-        panic!("a reader writes")
-    }
-    fn sync_data(&self) -> io::Result<()> {
-        panic!("a reader syncs")
-    }
-    fn len(&self) -> io::Result<u64> {
-        self.inner.len()
-    }
-    fn set_len(&self, _: u64) -> io::Result<()> {
-        panic!("a reader cuts")
-    }
-    fn allocate(&self, _: u64) -> io::Result<()> {
-        panic!("a reader allocates")
-    }
-    fn drop_cache(&self) -> io::Result<()> {
-        panic!("a reader drops the writer's cache")
-    }
-}
-
-/// A file system on which every change panics, and the opened segment is [`Racing`].
-struct RacingFs {
-    sim: SimFs,
-    reads: usize,
-    second: Frame,
-}
-
-impl FileSystem for RacingFs {
-    fn create_dir_all(&self, _: &Path) -> io::Result<()> {
-        panic!("a reader creates")
-    }
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.sim.list(dir)
-    }
-    fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.sim.exists(path)
-    }
-    fn open(&self, _: &Path) -> io::Result<Arc<dyn File>> {
-        panic!("a reader opens for writing")
-    }
-    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let inner = self.sim.open_read(path)?;
-        let (writer, second) = (Arc::clone(&inner), self.second.clone());
-        let whole = sealed(&sample_frame(0, 1, 80_000));
-        let act = move || {
-            writer.write_at(&whole, BLOCK as u64).expect("the first frame is finished");
-            writer.write_at(&sealed(&second), 21 * BLOCK as u64).expect("the second follows");
-        };
-        Ok(Arc::new(Racing { inner, reads_left: AtomicUsize::new(self.reads), act: Box::new(act) }))
-    }
-    fn create_new(&self, _: &Path) -> io::Result<Arc<dyn File>> {
-        panic!("a reader creates")
-    }
-    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
-        panic!("a reader renames")
-    }
-    fn remove(&self, _: &Path) -> io::Result<()> {
-        panic!("a reader removes")
-    }
-    fn sync_dir(&self, _: &Path) -> io::Result<()> {
-        panic!("a reader syncs")
-    }
-    fn lock_dir(&self, _: &Path) -> io::Result<DirLock> {
-        panic!("a reader locks")
-    }
-}
-
-fn sealed(frame: &Frame) -> Vec<u8> {
-    let mut buf = FrameBuf::new();
-    buf.push(&frame.payload);
-    buf.seal(&frame.header, &LOG_ID);
-    buf.bytes().to_vec()
-}
-
 /// The reader has read half of a frame in the writing; before its next read the writer finishes that frame and
 /// writes another. The half it holds now looks like damage that a sound frame follows.
 #[test]
 fn a_writer_that_goes_on_in_the_middle_of_a_read_is_not_damage() {
     let (first, second) = (sample_frame(0, 1, 80_000), sample_frame(1, 1, 100));
     for reads in 1..4 {
-        let sim = SimFs::new(1);
-        let larger = SegmentOptions { segment_bytes: 256 * 1024, ..options() };
-        drop(SegmentLog::open(Arc::new(sim.clone()), dir(), larger, LOG_ID).expect("create"));
-        let file = sim.open(&segment_path(0)).expect("open");
+        let fs = SimFs::new(1);
+        drop(open_sized(&fs, 256 * 1024).expect("create"));
+        let file = fs.open(&segment_path(0)).expect("open");
         file.write_at(&sealed(&first)[..30_000], BLOCK as u64).expect("write");
-        let fs = Arc::new(RacingFs { sim, reads, second: second.clone() });
-        let mut frames = SegmentReader::open(fs, dir()).expect("open").frames(0).expect("frames");
+        let (before, names) = (fs.counters(), fs.paths());
+        let mut frames = reader(&fs).expect("open").frames(0).expect("frames");
+        let (whole, next) = (sealed(&first), sealed(&second));
+        fs.act_before_read(reads, move || {
+            file.write_at(&whole, BLOCK as u64).expect("the first frame is finished");
+            file.write_at(&next, 21 * BLOCK as u64).expect("the second follows");
+        });
         let found: Vec<_> = (0..3).filter_map(|_| frames.next_frame().expect("not damage")).collect();
         assert_eq!(found, [first.clone(), second.clone()], "the writer acts before read {reads}");
+        let after = fs.counters();
+        assert_eq!((after.writes, after.syncs), (before.writes + 2, before.syncs), "a reader writes");
+        assert_eq!(fs.paths(), names, "a reader changes names");
     }
 }

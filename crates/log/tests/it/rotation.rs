@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use holdfast_log::conformance::{append_samples, read_all};
-use holdfast_log::{BLOCK, FileSystem, Log, LogError, RealFs, SegmentLog, SegmentOptions, SimFs};
+use holdfast_log::{BLOCK, FileSystem, Log, LogError, RealFs, SegmentLog, SimFs};
 
-use crate::support::{LOG_ID, SMALL_SEGMENT, dir, open, options, segment_path, snapshot, written};
-
-/// A payload that fills `blocks` blocks with its header.
-const fn filling(blocks: usize) -> usize {
-    blocks * BLOCK - 96
-}
+use crate::support::{
+    LOG_ID, SMALL_SEGMENT, dir, filling, open, open_sized, options, segment_path, snapshot, written,
+};
 
 #[test]
 fn a_segment_is_filled_to_its_last_block_before_the_next_begins() {
@@ -37,9 +34,9 @@ fn a_frame_that_does_not_fit_the_rest_goes_whole_into_the_next_segment() {
 fn a_frame_larger_than_a_segment_gets_a_segment_of_its_own_size() {
     let large = 40 * BLOCK;
     let (fs, mut frames) = written(&[(1, 10), (1, large), (1, 10), (1, holdfast_log::FRAME_PAYLOAD_MAX)]);
-    let size = fs.contents(&segment_path(1)).expect("the large segment").len();
+    let size = fs.bytes_of(&segment_path(1)).expect("the large segment").len();
     assert_eq!(size, BLOCK + (large + 96).next_multiple_of(BLOCK));
-    assert_eq!(fs.contents(&segment_path(2)).expect("back to normal").len() as u64, SMALL_SEGMENT);
+    assert_eq!(fs.bytes_of(&segment_path(2)).expect("back to normal").len() as u64, SMALL_SEGMENT);
     let (mut log, report) = open(&fs).expect("open");
     assert_eq!((report.segments, report.torn_tail), (4, None));
     frames.extend(append_samples(&mut log, &[(1, 10)]));
@@ -49,11 +46,10 @@ fn a_frame_larger_than_a_segment_gets_a_segment_of_its_own_size() {
 #[test]
 fn segments_keep_their_size_when_the_option_changes() {
     let (fs, mut frames) = written(&[(1, 10)]);
-    let larger = SegmentOptions { segment_bytes: 4 * SMALL_SEGMENT + 1, ..options() };
-    let (mut log, _) = SegmentLog::open(Arc::new(fs.clone()), dir(), larger, LOG_ID).expect("open");
+    let (mut log, _) = open_sized(&fs, 4 * SMALL_SEGMENT + 1).expect("open");
     frames.extend(append_samples(&mut log, &[(1, filling(6)), (1, filling(30))]));
-    assert_eq!(fs.contents(&segment_path(0)).expect("old").len() as u64, SMALL_SEGMENT);
-    assert_eq!(fs.contents(&segment_path(2)).expect("new").len() as u64, 4 * SMALL_SEGMENT + 4096);
+    assert_eq!(fs.bytes_of(&segment_path(0)).expect("old").len() as u64, SMALL_SEGMENT);
+    assert_eq!(fs.bytes_of(&segment_path(2)).expect("new").len() as u64, 4 * SMALL_SEGMENT + 4096);
     assert_eq!(read_all(&log, 0), frames);
 }
 
@@ -82,12 +78,12 @@ fn a_second_writer_is_refused_until_the_first_is_gone() {
 #[test]
 fn old_segments_can_be_removed_and_the_rest_stays() {
     let (fs, frames) = written(&[(2, filling(7)), (2, filling(7)), (2, filling(7)), (2, 5)]);
-    let (mut log, _) = open(&fs).expect("open");
-    assert_eq!(log.remove_before(3).expect("remove"), 1);
+    let (log, _) = open(&fs).expect("open");
+    assert_eq!(log.retention().remove_before(3).expect("remove"), 1);
     assert_eq!(log.start(), 2);
     assert!(matches!(log.read_from(1), Err(LogError::BeforeStart { offset: 1, start: 2 })));
     assert_eq!(read_all(&log, 2), frames[1..]);
-    assert_eq!(log.remove_before(u64::MAX).expect("remove"), 2);
+    assert_eq!(log.retention().remove_before(u64::MAX).expect("remove"), 2);
     drop(log);
     let survivor = fs.crash(3);
     let (log, report) = open(&survivor).expect("open");

@@ -20,7 +20,7 @@ fn a_ready_spare_saves_the_appender_a_sync() {
         let before = fs.counters().syncs;
         append_samples(&mut log, &[(1, 10)]);
         let syncs = fs.counters().syncs - before;
-        assert_eq!(fs.contents(&segment_path(1)).expect("read").len() as u64, SMALL_SEGMENT);
+        assert_eq!(fs.bytes_of(&segment_path(1)).expect("read").len() as u64, SMALL_SEGMENT);
         assert!(log.spare_preparer().prepare_if_wanted().expect("prepare"), "another is wanted");
         syncs
     };

@@ -3,7 +3,7 @@
 use holdfast_log::conformance::{append, append_samples, read_all, sample_frame};
 use holdfast_log::{BLOCK, FileSystem, Frame, FrameBuf, Log, LogId, SimFs};
 
-use crate::support::{LOG_ID, open, read_only, reader, segment_path, snapshot, written};
+use crate::support::{LOG_ID, open, read_only, reader, sealed, segment_path, snapshot, written};
 
 /// Three blocks of frame after one block of frame, where some sectors of the second never arrived.
 fn torn(missing_sectors: &[u64]) -> SimFs {
@@ -26,7 +26,7 @@ fn every_single_missing_sector_is_found_and_the_rest_zeroed() {
         assert_eq!((report.frames, report.end, log.end()), (1, 2, 2), "sector {sector}");
         assert_eq!((torn.file, torn.position, torn.offset), (segment_path(0), 2 * BLOCK as u64, 2));
         assert_eq!(torn.bytes, 3 * BLOCK as u64);
-        let bytes = fs.contents(&segment_path(0)).expect("read");
+        let bytes = fs.bytes_of(&segment_path(0)).expect("read");
         assert!(bytes[2 * BLOCK..].iter().all(|&byte| byte == 0), "sector {sector} came back");
         drop(log);
         assert_eq!(open(&fs.crash(1)).expect("again").1.torn_tail, None);
@@ -113,10 +113,7 @@ fn frames_forged_by_a_client_are_not_taken_for_frames() {
 #[test]
 fn a_header_that_says_what_no_release_writes_is_not_a_frame() {
     let with = |at: usize, bytes: &[u8]| {
-        let mut buf = FrameBuf::new();
-        buf.push(b"payload");
-        buf.seal(&sample_frame(0, 1, 0).header, &LOG_ID);
-        let mut frame = buf.bytes().to_vec();
+        let mut frame = sealed(&Frame { payload: b"payload".to_vec(), ..sample_frame(0, 1, 0) });
         frame[at..at + bytes.len()].copy_from_slice(bytes);
         let crc = crc32c::crc32c(&[&LOG_ID.0[..], &frame[..88]].concat());
         frame[88..92].copy_from_slice(&crc.to_le_bytes());

@@ -127,7 +127,7 @@ impl FaultsAreNeverBelieved {
 pub fn marked_end(fs: &SimFs) -> Option<u64> {
     let path = Path::new(LOG).join("end.mark");
     fs.exists(&path).ok().filter(|there| *there)?;
-    let bytes = fs.contents(&path).ok()?;
+    let bytes = fs.bytes_of(&path).ok()?;
     let end = bytes.get(24..32)?.first_chunk()?;
     bytes.starts_with(b"HFend").then(|| u64::from_le_bytes(*end))
 }

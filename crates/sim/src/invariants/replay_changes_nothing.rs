@@ -36,7 +36,8 @@ impl ReplayChangesNothing {
         let rows = core.store().callback_rows();
         let callbacks = rows.scan(0, rows.end()).map(|row| {
             let (at, bytes) = row?;
-            CallbackRow::from_bytes(&bytes).ok_or_else(|| rows.not_a_callback(at))
+            CallbackRow::from_bytes(&bytes)
+                .ok_or_else(|| rows.damaged(at, "no callback of that number stands there"))
         });
         Ok(ReplayChangesNothing {
             callbacks: callbacks.collect::<Result<_, StoreError>>()?,

@@ -12,6 +12,7 @@
 //! An id is never added twice: two runs with the same id are damage.
 
 mod recent;
+mod sought;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,10 +21,11 @@ use holdfast_disk::LogId;
 use holdfast_domain::planted::{self, Bug};
 
 use crate::StoreError;
-use crate::blocks::{BlockFiles, BlockReader, End, Kind, Options, Syncer, WriteJob};
+use crate::blocks::{BlockFiles, BlockFolder, End, Kind, Options, Syncer};
 use crate::folder::StoreFolder;
-use crate::runs::{Entry, Run, RunName, RunSet, hash_id, merge, seal};
+use crate::runs::{Entry, Run, RunFolder, RunName, RunSet, hash_id, merge, seal};
 use recent::RecentIds;
+pub use sought::Sought;
 
 /// Which of the two archives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,29 +39,17 @@ pub(crate) enum Which {
 impl Which {
     pub(crate) const ALL: [Which; 2] = [Which::Ended, Which::Spent];
 
-    /// What its records are.
-    pub(crate) const fn kind(self) -> Kind {
-        match self {
-            Which::Ended => Kind::Outcomes,
-            Which::Spent => Kind::Spends,
-        }
-    }
-
     /// The folder of its records.
-    pub(crate) fn records(self, dir: &Path) -> PathBuf {
-        dir.join(match self {
-            Which::Ended => "outcomes",
-            Which::Spent => "spends",
-        })
+    pub(crate) fn records(self, place: &StoreFolder) -> BlockFolder {
+        match self {
+            Which::Ended => place.blocks("outcomes", Kind::Outcomes),
+            Which::Spent => place.blocks("spends", Kind::Spends),
+        }
     }
 
-    /// The id that its runs carry: runs of both archives have the same names, and one that a disk wrote astray into the
-    /// other's file must not pass for it.
-    pub(crate) fn run_mark(self, log_id: LogId) -> LogId {
-        match self {
-            Which::Ended => log_id,
-            Which::Spent => LogId(log_id.0.map(|byte| !byte)),
-        }
+    /// A record is not the one that should stand at that place.
+    pub(crate) fn damaged(self, place: &StoreFolder, at: u64, found: &str) -> StoreError {
+        StoreError::damaged(&self.records(place).dir, at, found)
     }
 
     /// The folder of its runs.
@@ -69,18 +59,30 @@ impl Which {
             Which::Spent => "spent-ids",
         })
     }
+
+    /// The folder of its runs, and the id that they carry: runs of both archives have the same names, and one that a disk
+    /// wrote astray into the other's file must not pass for it.
+    pub(crate) fn runs(self, place: &StoreFolder) -> RunFolder {
+        let log_id = match self {
+            Which::Ended => place.log_id,
+            Which::Spent => LogId(place.log_id.0.map(|byte| !byte)),
+        };
+        RunFolder { fs: Arc::clone(&place.fs), dir: self.ids(&place.dir), log_id, key: place.key() }
+    }
 }
 
 /// One archive, as the deciding thread has it.
 pub(crate) struct Archive {
+    pub(crate) place: StoreFolder,
     which: Which,
     key: u64,
-    records: BlockFiles,
+    /// Adding one makes it be found by no id yet.
+    pub(crate) records: BlockFiles,
     /// Ids that were added since the last checkpoint.
     recent: RecentIds,
     /// Ids that a checkpoint in the making seals.
     sealing: Option<Arc<RecentIds>>,
-    runs: RunSet,
+    pub(crate) runs: RunSet,
     next_run: RunName,
     /// The run that a merge is making.
     merging: Option<RunName>,
@@ -105,15 +107,13 @@ impl Remembered {
 impl Archive {
     /// The archive as a checkpoint remembers it. What its records have after that is cut away.
     pub(crate) fn open(place: &StoreFolder, which: Which, past: Remembered) -> Result<Archive, StoreError> {
-        let (key, log_id) = (place.key(), place.log_id);
-        let ids = which.ids(&place.dir);
-        let mark = which.run_mark(log_id);
-        let open = |name: &RunName| Run::open(&place.fs, &ids, *name, mark, key).map(Arc::new);
+        let folder = which.runs(place);
+        let open = |name: &RunName| Run::open(&folder, *name).map(Arc::new);
         let runs = past.runs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-        let (fs, dir) = (Arc::clone(&place.fs), which.records(&place.dir));
-        let records =
-            BlockFiles::create_or_open(fs, &dir, log_id, which.kind(), past.end, Options::default())?;
+        let records = BlockFiles::create_or_open(which.records(place), past.end, Options::default())?;
+        let key = folder.key;
         Ok(Archive {
+            place: place.clone(),
             which,
             key,
             records,
@@ -123,11 +123,6 @@ impl Archive {
             next_run: past.next_run,
             merging: None,
         })
-    }
-
-    /// Adds a record that is found by no id yet, and tells its place.
-    pub(crate) fn append(&mut self, record: &[u8]) -> u64 {
-        self.records.append(record)
     }
 
     /// From now on that id leads to that place. It must not lead anywhere yet.
@@ -140,11 +135,6 @@ impl Archive {
             "an id leads to one place"
         );
         self.recent.insert(hash, Entry { id, place });
-    }
-
-    /// Lets readers see what was appended.
-    pub(crate) fn publish(&mut self) {
-        self.records.publish();
     }
 
     /// The hash of an id under which it is looked for.
@@ -165,33 +155,6 @@ impl Archive {
             found.extend(self.runs.get(hash, id)?.map(|place| (id, place)));
         }
         Ok(found)
-    }
-
-    /// Puts the record at that place into `out`; `false` if there is none any more.
-    pub(crate) fn read_into(&self, place: u64, out: &mut Vec<u8>) -> Result<bool, StoreError> {
-        self.records.read_into(place, out)
-    }
-
-    pub(crate) const fn records(&self) -> &BlockFiles {
-        &self.records
-    }
-
-    pub(crate) fn reader(&self) -> BlockReader {
-        self.records.reader()
-    }
-
-    pub(crate) const fn runs(&self) -> &RunSet {
-        &self.runs
-    }
-
-    /// The next blocks to be written, if a chunk of them is full.
-    pub(crate) fn take_job(&mut self) -> Option<WriteJob> {
-        self.records.take_job()
-    }
-
-    /// The next blocks to be written.
-    pub(crate) fn flush_job(&mut self) -> Option<WriteJob> {
-        self.records.flush_job()
     }
 
     fn name_run(&mut self) -> RunName {
@@ -229,14 +192,14 @@ impl Archive {
     }
 
     /// The merge to be made now, if one is due and none is being made.
-    pub(crate) fn due_merge(&mut self, place: &StoreFolder) -> Option<MergeJob> {
+    pub(crate) fn due_merge(&mut self) -> Option<MergeJob> {
         if self.merging.is_some() {
             return None;
         }
         let inputs = self.runs.due_merge()?;
         let name = self.name_run();
         self.merging = Some(name);
-        Some(MergeJob { place: place.clone(), which: self.which, name, inputs })
+        Some(MergeJob { folder: self.which.runs(&self.place), which: self.which, name, inputs })
     }
 
     /// Takes the merged run in place of those that it was made of.
@@ -278,16 +241,14 @@ impl Frozen {
         pause: &mut dyn FnMut(),
     ) -> Result<Option<Arc<Run>>, StoreError> {
         let Some((recent, name)) = &self.sealing else { return Ok(None) };
-        let (dir, entries) = (self.which.ids(&place.dir), recent.all(pause));
-        let mark = self.which.run_mark(place.log_id);
-        let run = seal(&place.fs, &dir, *name, mark, place.key(), entries, pause)?;
-        Ok(Some(Arc::new(run)))
+        let entries = recent.all(pause);
+        seal(&self.which.runs(place), *name, entries, pause).map(|run| Some(Arc::new(run)))
     }
 }
 
 /// Makes one run of several.
 pub(crate) struct MergeJob {
-    place: StoreFolder,
+    folder: RunFolder,
     which: Which,
     name: RunName,
     inputs: Vec<Arc<Run>>,
@@ -302,10 +263,9 @@ pub(crate) struct Merged {
 
 impl MergeJob {
     pub(crate) fn run(self, pause: &mut dyn FnMut()) -> Result<Merged, StoreError> {
-        let MergeJob { place, which, name, inputs } = self;
+        let MergeJob { folder, which, name, inputs } = self;
         let lost = usize::from(planted::has(Bug::LostRunInMerge));
-        let (dir, key) = (which.ids(&place.dir), place.key());
-        let run = merge(&place.fs, &dir, name, which.run_mark(place.log_id), key, &inputs[lost..], pause)?;
+        let run = merge(&folder, name, &inputs[lost..], pause)?;
         Ok(Merged { which, inputs, run: Arc::new(run) })
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use holdfast_disk::{BLOCK, File, FileSystem};
+use holdfast_disk::{BLOCK, File, FileSystem, number_in_name};
 
+use super::BlockFolder;
 use super::format::{BLOCK_BYTES, Fault, Stamp, VERSION};
 use crate::StoreError;
 
@@ -14,7 +15,7 @@ use crate::StoreError;
 const OPEN_FILES_MAX: usize = 16;
 
 /// A directory of block files. A file goes by the number of its first block.
-pub(super) struct Files {
+pub(crate) struct Files {
     pub(super) fs: Arc<dyn FileSystem>,
     pub(super) dir: PathBuf,
     pub(super) stamp: Stamp,
@@ -31,8 +32,9 @@ struct Handles {
 }
 
 impl Files {
-    pub(super) fn new(fs: Arc<dyn FileSystem>, dir: &Path, stamp: Stamp, file_blocks: u64) -> Files {
-        Files { fs, dir: dir.to_owned(), stamp, file_blocks, handles: Mutex::default() }
+    pub(crate) fn new(folder: BlockFolder, file_blocks: u64) -> Files {
+        let BlockFolder { fs, dir, log_id, kind } = folder;
+        Files { fs, dir, stamp: Stamp::new(log_id, kind), file_blocks, handles: Mutex::default() }
     }
 
     /// The file that holds a block.
@@ -158,12 +160,7 @@ impl Files {
     /// The files of the directory that have one of our names.
     pub(super) fn list(&self) -> Result<BTreeSet<u64>, StoreError> {
         let names = self.fs.list(&self.dir).map_err(StoreError::io("list", &self.dir))?;
-        let ours = names.iter().filter_map(|name| {
-            let digits = name.strip_suffix(".blk")?;
-            let number = digits.parse().ok().filter(|_| digits.len() == 20)?;
-            (self.path_of(number).file_name()?.to_str()? == name).then_some(number)
-        });
-        Ok(ours.collect())
+        Ok(names.iter().filter_map(|name| number_in_name(name, ".blk")).collect())
     }
 
     /// A file must hold its blocks before `end`, and no more blocks than a file has.

@@ -11,15 +11,11 @@ use crate::StoreError;
 /// which they were handed out.
 #[must_use = "its blocks stay in memory, and no later job can run, until this one has"]
 pub(crate) struct WriteJob {
-    shared: Arc<Shared>,
-    chunk: Arc<Chunk>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) chunk: Arc<Chunk>,
 }
 
 impl WriteJob {
-    pub(super) fn new(shared: Arc<Shared>, chunk: Arc<Chunk>) -> WriteJob {
-        WriteJob { shared, chunk }
-    }
-
     /// Writes the blocks and frees their memory; readers go to the file from then on. After an error the blocks
     /// stay in memory, and every later write and sync fails too.
     ///
@@ -68,14 +64,10 @@ impl Output {
 /// Makes durable what was written.
 #[derive(Clone)]
 pub(crate) struct Syncer {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 impl Syncer {
-    pub(super) fn new(shared: Arc<Shared>) -> Syncer {
-        Syncer { shared }
-    }
-
     /// Makes the blocks of all jobs that have run durable, and the names of their files. A failure is for good:
     /// the system may have dropped what it could not write, and a second try would not tell.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
@@ -106,16 +98,12 @@ fn sync(
 /// Removes files that nobody looks for any more.
 #[must_use = "the files stay until the job has run"]
 pub(crate) struct RemoveJob {
-    shared: Arc<Shared>,
-    from: u64,
-    to: u64,
+    pub(super) shared: Arc<Shared>,
+    pub(super) from: u64,
+    pub(super) to: u64,
 }
 
 impl RemoveJob {
-    pub(super) fn new(shared: Arc<Shared>, from: u64, to: u64) -> RemoveJob {
-        RemoveJob { shared, from, to }
-    }
-
     /// Removes the files, durably. If it fails they only take space: the next opening finds them again, whole.
     pub(crate) fn run(self) -> Result<(), StoreError> {
         let files = &self.shared.files;

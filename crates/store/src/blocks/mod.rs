@@ -32,16 +32,31 @@ mod tests;
 mod verify;
 mod writer;
 
+pub(crate) use files::Files;
 pub(crate) use format::{Kind, RECORD_MAX};
 pub(crate) use jobs::{RemoveJob, Syncer, WriteJob};
-pub(crate) use reader::BlockReader;
-pub(crate) use verify::{Mismatch, Unopened};
+pub use reader::BlockReader;
+pub(crate) use verify::Mismatch;
 pub(crate) use writer::BlockFiles;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use holdfast_disk::{FileSystem, LogId};
 
 /// Blocks in one file: 256 MiB.
 const FILE_BLOCKS: u64 = 65_536;
 /// Blocks that are written together: 256 KiB. A scan reads as many at a time.
 const CHUNK_BLOCKS: usize = 64;
+
+/// A directory of blocks, the log that they belong to, and what their records are.
+#[derive(Clone)]
+pub(crate) struct BlockFolder {
+    pub(crate) fs: Arc<dyn FileSystem>,
+    pub(crate) dir: PathBuf,
+    pub(crate) log_id: LogId,
+    pub(crate) kind: Kind,
+}
 
 /// Where the records end, and what a checkpoint must remember to go on from there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,12 +79,14 @@ pub(crate) struct Options {
     pub(crate) needed_from: u64,
 }
 
-impl End {
-    /// Where nothing was ever added.
-    pub(crate) const fn begin() -> End {
+/// Where nothing was ever added.
+impl Default for End {
+    fn default() -> End {
         End { position: format::HEADER as u64, tail: Vec::new() }
     }
+}
 
+impl End {
     /// Whether there is no record before it.
     pub(crate) const fn is_begin(&self) -> bool {
         self.position == format::HEADER as u64

@@ -11,18 +11,17 @@ use crate::StoreError;
 
 /// Reads what was published.
 #[derive(Clone)]
-pub(crate) struct BlockReader {
-    shared: Arc<Shared>,
+pub struct BlockReader {
+    pub(super) shared: Arc<Shared>,
 }
 
 impl BlockReader {
-    pub(super) fn new(shared: Arc<Shared>) -> BlockReader {
-        BlockReader { shared }
-    }
-
     /// The record at `position`; `None` if it was removed. A position where no record begins, or one after what
     /// was published, is damage: positions come from records and indexes that name existing records only.
-    pub(crate) fn read(&self, position: u64) -> Result<Option<Vec<u8>>, StoreError> {
+    ///
+    /// # Errors
+    /// If the disk does not hold what was written to it.
+    pub fn read(&self, position: u64) -> Result<Option<Vec<u8>>, StoreError> {
         let mut record = Vec::new();
         Ok(self.read_into(position, &mut record)?.then_some(record))
     }
@@ -33,24 +32,36 @@ impl BlockReader {
     }
 
     /// Where the first record that is still there begins, or will begin.
-    pub(crate) fn start(&self) -> u64 {
+    #[must_use]
+    pub fn start(&self) -> u64 {
         position_of(self.shared.seen().start, HEADER)
     }
 
     /// Where what was published ends.
-    pub(crate) fn end(&self) -> u64 {
+    #[must_use]
+    pub fn end(&self) -> u64 {
         self.shared.seen().end
     }
 
     /// The records from `from` on, as far as they begin before `to` and are published now. `from` is where a
     /// record begins, where the records once ended, or where a block begins; anything else is damage. What was
     /// removed, before or meanwhile, is left out: the positions tell. Ends after the first error.
-    pub(crate) fn scan(&self, from: u64, to: u64) -> Scan {
+    pub fn scan(
+        &self,
+        from: u64,
+        to: u64,
+    ) -> impl Iterator<Item = Result<(u64, Vec<u8>), StoreError>> + use<> {
         Scan {
             blocks: Blocks::new(Arc::clone(&self.shared), block_of(from), to),
             from,
             records: Vec::new().into_iter(),
         }
+    }
+
+    /// What stands at that place is sound and yet not what should stand there.
+    #[must_use]
+    pub fn damaged(&self, position: u64, found: &str) -> StoreError {
+        StoreError::damaged(&self.shared.files.dir, position, found)
     }
 
     /// Reads and checks every block that is published and begins before `to`; returns the number of records
@@ -71,7 +82,7 @@ impl BlockReader {
 }
 
 /// Records in order, with their positions.
-pub(crate) struct Scan {
+struct Scan {
     blocks: Blocks,
     from: u64,
     /// What is left of the last block.
@@ -90,7 +101,7 @@ impl Iterator for Scan {
                 Ok(true) => {}
                 Ok(false) => return None,
                 Err(error) => {
-                    self.blocks.stop();
+                    self.blocks.to = 0;
                     return Some(Err(error));
                 }
             }
@@ -140,10 +151,6 @@ impl Blocks {
     fn new(shared: Arc<Shared>, next: u64, to: u64) -> Blocks {
         let to = to.min(shared.seen().end);
         Blocks { shared, next, to, first: 0, bytes: Vec::new(), used: Vec::new() }
-    }
-
-    fn stop(&mut self) {
-        self.to = 0;
     }
 
     /// The next block.

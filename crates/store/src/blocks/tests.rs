@@ -2,7 +2,6 @@
 
 mod crash;
 mod damage;
-mod measure;
 mod model;
 mod threads;
 
@@ -21,9 +20,12 @@ fn dir() -> PathBuf {
     PathBuf::from("/data/outcomes")
 }
 
+fn folder(fs: &SimFs) -> BlockFolder {
+    BlockFolder { fs: fs.shared(), dir: dir(), log_id: LOG, kind: Kind::Outcomes }
+}
+
 fn open_with(fs: &SimFs, end: Option<End>, options: Options) -> Result<BlockFiles, StoreError> {
-    let fs: Arc<dyn FileSystem> = Arc::new(fs.clone());
-    BlockFiles::create_or_open(fs, &dir(), LOG, Kind::Outcomes, end, options)
+    BlockFiles::create_or_open(folder(fs), end, options)
 }
 
 fn open(fs: &SimFs, end: Option<End>) -> BlockFiles {

@@ -1,13 +1,12 @@
 //! The blocks of a directory held against those of files that are known to be right. Reads only.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::path::PathBuf;
 
-use holdfast_disk::{BLOCK, FileSystem, LogId};
+use holdfast_disk::BLOCK;
 
 use super::files::Files;
-use super::format::{Records, Stamp};
-use super::{BlockFiles, CHUNK_BLOCKS, Kind, Options};
+use super::format::Records;
+use super::{BlockFiles, CHUNK_BLOCKS};
 use crate::StoreError;
 
 /// Something about a block that is not as it should be.
@@ -18,43 +17,31 @@ pub(crate) enum Mismatch {
     Differs { error: StoreError, ours: Option<Vec<u8>>, right: Option<Vec<u8>> },
 }
 
-/// What a directory of blocks holds.
-pub(crate) struct Unopened {
-    files: Files,
-}
-
-impl Unopened {
-    pub(crate) fn new(fs: &Arc<dyn FileSystem>, dir: &Path, log_id: LogId, kind: Kind) -> Unopened {
-        let blocks = Options::default().file_blocks;
-        Unopened { files: Files::new(Arc::clone(fs), dir, Stamp::new(log_id, kind), blocks) }
-    }
-
+impl Files {
     /// The first block that is there; `None` if there is no file.
     pub(crate) fn start(&self) -> Result<Option<u64>, StoreError> {
-        Ok(self.files.list()?.first().copied())
+        Ok(self.list()?.first().copied())
     }
 
     /// The files that hold the blocks before `end` and are there: each with the bytes of it that do.
-    pub(crate) fn files_before(&self, end: u64) -> Result<Vec<(std::path::PathBuf, u64)>, StoreError> {
-        let found = self.files.list()?;
+    pub(crate) fn files_before(&self, end: u64) -> Result<Vec<(PathBuf, u64)>, StoreError> {
+        let found = self.list()?;
         let held = found.into_iter().filter(|file| *file < end);
-        Ok(held
-            .map(|file| (self.files.path_of(file), (end - file).min(self.files.file_blocks) * BLOCK as u64))
-            .collect())
+        Ok(held.map(|file| (self.path_of(file), (end - file).min(self.file_blocks) * BLOCK as u64)).collect())
     }
 
     /// Compares the blocks `from..to` with those of `right`, all of which are written. Shows what is wrong.
     pub(crate) fn compare(&self, from: u64, to: u64, right: &BlockFiles, show: &mut dyn FnMut(Mismatch)) {
-        let right = right.written_files();
+        let right = &right.shared.files;
         let mut next = from;
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         while next < to {
-            let file_end = self.files.file_of(next) + self.files.file_blocks;
+            let file_end = self.file_of(next) + self.file_blocks;
             let after = to.min(next + CHUNK_BLOCKS as u64).min(file_end);
             let bytes = super::shared::offset_in(after - next);
             ours.resize(bytes, 0);
             theirs.resize(bytes, 0);
-            if let Err(error) = self.files.read(next, &mut ours) {
+            if let Err(error) = self.read(next, &mut ours) {
                 // One word about a file that is missing or short, not one for every chunk of it.
                 show(Mismatch::Damaged(error));
                 next = file_end;
@@ -72,7 +59,7 @@ impl Unopened {
     }
 
     fn compare_block(&self, number: u64, ours: &[u8], right: &[u8], show: &mut dyn FnMut(Mismatch)) {
-        let used = match self.files.check(ours, number) {
+        let used = match self.check(ours, number) {
             Ok(used) => used,
             Err(error) => return show(Mismatch::Damaged(error)),
         };
@@ -84,12 +71,12 @@ impl Unopened {
         loop {
             match (records.next(), right.next()) {
                 (None, None) => {
-                    let error = self.files.damaged(number, used, "the rest of the block is not zero");
+                    let error = self.damaged(number, used, "the rest of the block is not zero");
                     return show(Mismatch::Damaged(error));
                 }
                 (ours, right) if ours != right => {
                     let at = ours.or(right).map_or(used, |(at, _)| at);
-                    let error = self.files.damaged(number, at, "another record stands there");
+                    let error = self.damaged(number, at, "another record stands there");
                     let own = |record: Option<(usize, &[u8])>| record.map(|(_, bytes)| bytes.to_vec());
                     return show(Mismatch::Differs { error, ours: own(ours), right: own(right) });
                 }

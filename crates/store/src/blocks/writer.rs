@@ -1,24 +1,23 @@
 //! Appending: memory only. Full blocks gather in a chunk, full chunks wait to be written by a job.
 
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::Arc;
 
-use holdfast_disk::{AlignedBuf, BLOCK, FileSystem, LogId};
+use holdfast_disk::{AlignedBuf, BLOCK};
 
 use super::files::Files;
 use super::format::{
-    HEADER, Kind, LENGTH, RECORD_MAX, Stamp, block_of, is_whole, offset_of, position_of, record_at, used,
+    HEADER, LENGTH, RECORD_MAX, block_of, is_whole, offset_of, position_of, record_at, used,
 };
 use super::jobs::{RemoveJob, Syncer, WriteJob};
 use super::reader::BlockReader;
 use super::shared::{Chunk, Shared, offset_in};
-use super::{End, Options};
+use super::{BlockFolder, End, Options};
 use crate::StoreError;
 
 /// The records of one kind, as the one thread that appends has them.
 pub(crate) struct BlockFiles {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     chunk_blocks: usize,
     /// Sealed blocks from `open_first` on, then the one being filled.
     open: AlignedBuf,
@@ -35,16 +34,13 @@ impl BlockFiles {
     /// Opens the files of a directory at the end that the last checkpoint remembers; without one, empty. What
     /// lies after the end is removed for good: when this returns, no crash brings it back.
     pub(crate) fn create_or_open(
-        fs: Arc<dyn FileSystem>,
-        dir: &Path,
-        log_id: LogId,
-        kind: Kind,
+        folder: BlockFolder,
         end: Option<End>,
         options: Options,
     ) -> Result<BlockFiles, StoreError> {
         assert!(options.file_blocks > 0 && options.chunk_blocks > 0, "files and chunks have blocks");
-        let files = Files::new(fs, dir, Stamp::new(log_id, kind), options.file_blocks);
-        let end = end.unwrap_or_else(End::begin);
+        let files = Files::new(folder, options.file_blocks);
+        let end = end.unwrap_or_default();
         let (block, used) = (block_of(end.position), offset_of(end.position));
         let mut open = new_chunk(options.chunk_blocks);
         if used != HEADER + end.tail.len() || used + LENGTH > BLOCK {
@@ -107,7 +103,7 @@ impl BlockFiles {
 
     /// The next full chunk to write, oldest first. Jobs must run in the order in which they are handed out.
     pub(crate) fn take_job(&mut self) -> Option<WriteJob> {
-        self.queue.pop_front().map(|chunk| WriteJob::new(Arc::clone(&self.shared), chunk))
+        self.queue.pop_front().map(|chunk| WriteJob { shared: Arc::clone(&self.shared), chunk })
     }
 
     /// As [`BlockFiles::take_job`], and in the end what whole blocks there are. A checkpoint calls it until it
@@ -132,19 +128,14 @@ impl BlockFiles {
         End { position: position_of(self.block, self.used), tail }
     }
 
-    /// Where the first record that is still there begins, or will begin.
-    pub(crate) fn start(&self) -> u64 {
-        position_of(self.shared.seen().start, HEADER)
-    }
-
     /// What makes written blocks durable.
     pub(crate) fn sync_handle(&self) -> Syncer {
-        Syncer::new(Arc::clone(&self.shared))
+        Syncer { shared: Arc::clone(&self.shared) }
     }
 
     /// A view for readers on any thread.
     pub(crate) fn reader(&self) -> BlockReader {
-        BlockReader::new(Arc::clone(&self.shared))
+        BlockReader { shared: Arc::clone(&self.shared) }
     }
 
     /// Puts the record at `position` into `out`, whether it was published or not. Otherwise as
@@ -163,18 +154,6 @@ impl BlockFiles {
         Ok(true)
     }
 
-    /// Reads and checks every block that is published and begins before `to`; returns the number of records
-    /// before `to`.
-    #[cfg(test)]
-    pub(crate) fn verify(&self, to: u64) -> Result<u64, StoreError> {
-        self.reader().verify(to)
-    }
-
-    /// The files, for who knows what is written.
-    pub(super) fn written_files(&self) -> &Files {
-        &self.shared.files
-    }
-
     /// Gives up the files that lie wholly before `position` and are wholly written. Readers miss them from now
     /// on; the job removes them. A checkpoint must no longer need what goes: it cannot come again.
     pub(crate) fn remove_before(&mut self, position: u64) -> Option<RemoveJob> {
@@ -186,7 +165,7 @@ impl BlockFiles {
         }
         let from = std::mem::replace(&mut seen.start, start);
         drop(seen);
-        Some(RemoveJob::new(Arc::clone(&self.shared), from, start))
+        Some(RemoveJob { shared: Arc::clone(&self.shared), from, to: start })
     }
 
     fn close_block(&mut self) {

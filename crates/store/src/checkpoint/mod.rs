@@ -20,7 +20,7 @@ mod parts;
 mod read;
 mod write;
 
-pub(crate) use parts::Part;
+pub(crate) use parts::{Part, tag, write_endpoint};
 pub(crate) use read::{list, needs_of, read, rows_max};
 pub(crate) use write::CheckpointWriter;
 
@@ -46,9 +46,4 @@ fn header_crc(header: &[u8; HEADER]) -> u32 {
 /// The file of the checkpoint at `offset`.
 pub(crate) fn path_of(dir: &Path, offset: u64) -> PathBuf {
     dir.join(format!("{offset:020}.ckp"))
-}
-
-fn parse_name(name: &str) -> Option<u64> {
-    let digits = name.strip_suffix(".ckp")?;
-    (digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit())).then(|| digits.parse().ok())?
 }

@@ -4,16 +4,19 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use holdfast_disk::{File, FileSystem, LogId};
+use holdfast_disk::{File, FileSystem, LogId, number_in_name};
 
-use super::{CHUNK_BYTES_MAX, CHUNK_HEADER, HEADER, MAGIC, Part, VERSION, header_crc, parse_name, path_of};
+use super::{CHUNK_BYTES_MAX, CHUNK_HEADER, HEADER, MAGIC, Part, VERSION, header_crc, path_of, tag};
 use crate::StoreError;
 use crate::runs::RunName;
 
-/// The offsets of the checkpoints in a directory, oldest first.
+/// The offsets of the checkpoints in a directory, oldest first; none if it is not there.
 pub(crate) fn list(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<u64>, StoreError> {
-    let names = fs.list(dir).map_err(StoreError::io("list", dir))?;
-    Ok(names.iter().filter_map(|name| parse_name(name)).collect())
+    let names = match fs.list(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        names => names.map_err(StoreError::io("list", dir))?,
+    };
+    Ok(names.iter().filter_map(|name| number_in_name(name, ".ckp")).collect())
 }
 
 /// The least that an open transfer takes in a checkpoint, about.
@@ -92,7 +95,7 @@ fn walk(
         if crc != word(12) {
             return Err(damaged("a chunk of the checkpoint fails its checksum"));
         }
-        if tag == Part::END {
+        if tag == tag::END {
             let whole = payload == parts.to_le_bytes();
             return if whole { Ok(log_id) } else { Err(damaged("parts of the checkpoint are missing")) };
         }

@@ -4,14 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use holdfast_disk::{AlignedBuf, BLOCK, File, FileSystem, LogId};
-use holdfast_domain::codec::{Packed, Put};
-use holdfast_domain::shop::{ItemRow, OrderRow, UserRow};
-use holdfast_domain::tokens::{LockRow, TokenRow};
-use holdfast_domain::transfers::Transfer;
+use holdfast_domain::codec::{Form, Put};
 
-use super::{CHUNK_BYTES, CHUNK_HEADER, HEADER, MAGIC, Part, TEMPORARY, VERSION, header_crc, path_of};
-use crate::token_rows::{self, KindNumbers};
-use crate::{StoreError, row};
+use super::{CHUNK_BYTES, CHUNK_HEADER, HEADER, MAGIC, TEMPORARY, VERSION, header_crc, path_of, tag};
+use crate::StoreError;
 
 /// Bytes that are written together.
 const PIECE_BYTES: usize = 256 * 1024;
@@ -45,9 +41,7 @@ impl CheckpointWriter {
         offset: u64,
     ) -> Result<CheckpointWriter, StoreError> {
         let temporary = dir.join(TEMPORARY);
-        if fs.exists(&temporary).map_err(StoreError::io("look for", &temporary))? {
-            fs.remove(&temporary).map_err(StoreError::io("remove", &temporary))?;
-        }
+        fs.remove_if_there(&temporary).map_err(StoreError::io("remove", &temporary))?;
         let file = fs.create_new_uncached(&temporary).map_err(StoreError::io("create", &temporary))?;
         let mut buffer = AlignedBuf::with_capacity(2 * PIECE_BYTES);
         buffer.extend_from_slice(&header(log_id, offset));
@@ -68,42 +62,13 @@ impl CheckpointWriter {
         })
     }
 
-    /// Adds a part.
-    pub(crate) fn put(&mut self, part: &Part) -> Result<(), StoreError> {
-        self.add(part.tag(), |out| part.write(out))
+    /// Adds a row of the log or of the store, in its form.
+    pub(crate) fn put_row<F: Form>(&mut self, tag: u32, row: &impl Put) -> Result<(), StoreError> {
+        self.put(tag, |out| row.put::<F>(out))
     }
 
-    /// Adds an open transfer: there may be a million of them, so it need not be copied into a part.
-    pub(crate) fn put_open(&mut self, row: &Transfer) -> Result<(), StoreError> {
-        self.add(Part::OPEN, |out| row::write(row, out))
-    }
-
-    /// Adds a lock.
-    pub(crate) fn put_lock(&mut self, row: &LockRow) -> Result<(), StoreError> {
-        self.add(Part::LOCK, |out| token_rows::write_lock(row, out))
-    }
-
-    /// Adds a live token; `kinds` are those of the tokens before it.
-    pub(crate) fn put_token(&mut self, row: &TokenRow, kinds: &mut KindNumbers) -> Result<(), StoreError> {
-        self.add(Part::TOKEN, |out| token_rows::write_token(row, kinds, out))
-    }
-
-    /// Adds a user.
-    pub(crate) fn put_user(&mut self, row: &UserRow) -> Result<(), StoreError> {
-        self.add(Part::USER, |out| row.put::<Packed>(out))
-    }
-
-    /// Adds an item.
-    pub(crate) fn put_item(&mut self, row: &ItemRow) -> Result<(), StoreError> {
-        self.add(Part::ITEM, |out| row.put::<Packed>(out))
-    }
-
-    /// Adds an order that is not paid.
-    pub(crate) fn put_order(&mut self, row: &OrderRow) -> Result<(), StoreError> {
-        self.add(Part::ORDER, |out| row.put::<Packed>(out))
-    }
-
-    fn add(&mut self, tag: u32, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), StoreError> {
+    /// Adds a part of the bytes that `write` adds.
+    pub(crate) fn put(&mut self, tag: u32, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), StoreError> {
         if self.tag != tag || self.chunk.len() >= CHUNK_BYTES {
             self.close_chunk()?;
             self.tag = tag;
@@ -161,7 +126,7 @@ impl CheckpointWriter {
     /// Writes the end and gives the checkpoint its name. Durable when it returns.
     pub(crate) fn finish(mut self) -> Result<u64, StoreError> {
         self.close_chunk()?;
-        self.tag = Part::END;
+        self.tag = tag::END;
         self.chunk.extend_from_slice(&self.parts.to_le_bytes());
         self.close_chunk()?;
         self.buffer.set_len(self.buffer.len().next_multiple_of(BLOCK));

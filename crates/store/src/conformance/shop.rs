@@ -25,11 +25,11 @@ pub(super) fn run_all<S: Store>(empty: impl Fn() -> S) {
     keys_end_in_their_order(&mut empty());
 }
 
-fn whole(number: u64) -> Whole {
+pub(crate) fn whole(number: u64) -> Whole {
     Whole::new(number).expect("a small number")
 }
 
-fn id<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
+pub(crate) fn id<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
     text.parse().expect("a short text")
 }
 

@@ -104,17 +104,8 @@ fn a_lock_holds_its_tokens_until_it_ends(store: &mut impl Store) {
 
 fn leases_come_in_the_order_they_end(store: &mut impl Store) {
     issue(store, 0..10);
-    for (number, lease_ms) in [500, 20, 500, 300, 20].into_iter().enumerate() {
-        let time = 10 + i64::try_from(number).expect("small");
-        tell(
-            store,
-            time,
-            lock(
-                &format!("s{number}"),
-                std::iter::once(number),
-                lease_ms - i64::try_from(number).expect("small"),
-            ),
-        );
+    for ((number, later), lease_ms) in (0..).zip(0_i64..).zip([500, 20, 500, 300, 20]) {
+        tell(store, 10 + later, lock(&format!("s{number}"), std::iter::once(number), lease_ms - later));
     }
     let due = |now, max| {
         let spenders = store.due_leases(now, max);

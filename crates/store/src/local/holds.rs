@@ -1,62 +1,36 @@
 //! Checkpoints that somebody is reading: they and what they need are not removed.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::jobs::Kept;
 
-/// Who holds what.
+/// What is held, as long as its holder lives.
 #[derive(Clone, Default)]
-pub(super) struct Holds(Arc<Mutex<Register>>);
-
-#[derive(Default)]
-pub(super) struct Register {
-    next: u64,
-    held: Vec<(u64, Kept)>,
-}
+pub(super) struct Holds(Arc<Mutex<Vec<Weak<Kept>>>>);
 
 impl Holds {
-    fn lock(&self) -> MutexGuard<'_, Register> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn hold(&self, kept: Kept) -> Held {
-        let mut state = self.lock();
-        let token = state.next;
-        state.next += 1;
-        let offset = kept.offset;
-        state.held.push((token, kept));
-        drop(state);
-        Held { holds: self.clone(), token, offset }
-    }
-
-    pub(super) fn is_any(&self) -> bool {
-        !self.lock().held.is_empty()
+        let kept = Arc::new(kept);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&kept));
+        Held(kept)
     }
 
     /// All that is held now.
     pub(super) fn all(&self) -> Vec<Kept> {
-        self.lock().held.iter().map(|(_, kept)| kept.clone()).collect()
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.retain(|kept| kept.strong_count() > 0);
+        held.iter().filter_map(Weak::upgrade).map(|kept| Kept::clone(&kept)).collect()
     }
 }
 
 /// As long as this lives, its checkpoint and what it needs stay on the disk.
 #[must_use = "dropping it lets the checkpoint go"]
-pub struct Held {
-    holds: Holds,
-    token: u64,
-    offset: u64,
-}
+pub struct Held(Arc<Kept>);
 
 impl Held {
     /// Where the checkpoint stands.
     #[must_use]
-    pub const fn offset(&self) -> u64 {
-        self.offset
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.holds.lock().held.retain(|(token, _)| *token != self.token);
+    pub fn offset(&self) -> u64 {
+        self.0.offset
     }
 }

@@ -1,11 +1,11 @@
 //! The open transfers: their rows, and the ways to find one.
 
-use holdfast_domain::ids::{Millis, TransferId, TransferNo};
+use holdfast_domain::ids::{TransferId, TransferNo};
 use holdfast_domain::transfers::Transfer;
 
 use super::numbers::Numbers;
 use super::seats::Seats;
-use super::slab::{Slab, SlabSnapshot};
+use super::slab::Slab;
 use crate::hold_index::{HoldIndex, Seat};
 use crate::runs::hash_id;
 
@@ -15,10 +15,10 @@ const _: () = assert!(size_of::<Option<Transfer>>() <= 192);
 /// Transfers that have not ended, and for the length of a frame those that end in it.
 pub(crate) struct Hot {
     key: u64,
-    slab: Slab<Transfer>,
+    pub(super) slab: Slab<Transfer>,
     numbers: Numbers,
     ids: Seats,
-    holds: HoldIndex,
+    pub(super) holds: HoldIndex,
 }
 
 impl Hot {
@@ -107,42 +107,8 @@ impl Hot {
         self.holds.remove(self.slab.get(seat).expiration, no, seat);
     }
 
-    pub(crate) fn sort_due(&mut self, now: Millis) {
-        self.holds.sort_due(now);
-    }
-
-    pub(crate) fn due(&self, now: Millis, max: usize) -> Vec<TransferNo> {
-        self.holds.due(now, max)
-    }
-
-    pub(crate) fn next_expiration(&self) -> Option<Millis> {
-        self.holds.next_expiration()
-    }
-
-    pub(crate) const fn open_holds(&self) -> usize {
-        self.holds.len()
-    }
-
-    pub(crate) fn holds(
-        &self,
-        before: Millis,
-        after: Option<(Millis, TransferNo)>,
-        max: usize,
-    ) -> Vec<&Transfer> {
-        let holds = self.holds.range(before, after, max);
-        holds.into_iter().map(|(_, no)| self.numbered(no).expect("an open hold has its row")).collect()
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Transfer> {
-        self.slab.iter()
-    }
-
     /// Open transfers from that number on, by number.
     pub(crate) fn open_from(&self, from: TransferNo, max: usize) -> Vec<&Transfer> {
         self.numbers.open_from(from).take(max).map(|seat| self.slab.get(seat)).collect()
-    }
-
-    pub(crate) fn snapshot(&self) -> SlabSnapshot<Transfer> {
-        self.slab.snapshot()
     }
 }

@@ -7,8 +7,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use holdfast_domain::codec::{Packed, Plain};
 use holdfast_domain::ids::TransferNo;
-use holdfast_domain::shop::{CheckoutRow, KeyRow};
 use holdfast_domain::tokens::{LockRow, TokenRow};
 use holdfast_domain::transfers::Transfer;
 
@@ -18,12 +18,13 @@ use super::shelves::ShelvesSnapshot;
 use super::slab::SlabSnapshot;
 use crate::StoreError;
 use crate::archive::{Archive, Frozen, MergeJob, Merged, Which};
-use crate::blocks::{End, RemoveJob, Syncer, WriteJob};
+use crate::blocks::{BlockFiles, End, RemoveJob, Syncer, WriteJob};
 use crate::books::Books;
-use crate::checkpoint::{self, CheckpointWriter, Part};
+use crate::checkpoint::{self, CheckpointWriter, tag, write_endpoint};
 use crate::folder::StoreFolder;
+use crate::row;
 use crate::runs::{Run, RunName};
-use crate::token_rows::KindNumbers;
+use crate::token_rows::{self, KindNumbers};
 
 /// Checkpoints that are kept: if the newest rots, the one before it serves.
 const KEPT: usize = 2;
@@ -161,21 +162,20 @@ impl LocalStore {
             return false;
         }
         self.work.checkpoint = true;
-        let writes = std::iter::from_fn(|| {
-            self.ended.flush_job().or_else(|| self.spent.flush_job()).or_else(|| self.callbacks.flush_job())
-        });
-        self.work.queue.extend(writes.map(|job| Job(Kind::Write(job))));
-        let (locks, tokens) = self.vault.snapshot();
+        for files in [&mut self.ended.records, &mut self.spent.records, &mut self.callbacks] {
+            let writes = std::iter::from_fn(|| files.flush_job());
+            self.work.queue.extend(writes.map(|job| Job(Kind::Write(job))));
+        }
         let job = CheckpointJob {
             place: self.place.clone(),
             offset,
             progress,
             books: self.books.clone(),
             next: self.hot.next(),
-            open: self.hot.snapshot(),
-            locks,
-            tokens,
-            token_count: self.vault.token_count(),
+            open: self.hot.slab.snapshot(),
+            locks: self.vault.locks.snapshot(),
+            tokens: self.vault.tokens.snapshot(),
+            token_count: self.vault.tokens.len(),
             shelves: self.shelves.snapshot(),
             archives: [self.ended.freeze(), self.spent.freeze()],
             callbacks: self.callbacks.end(),
@@ -189,7 +189,7 @@ impl LocalStore {
 
     /// Callbacks before `end` were delivered: their files may go, as far as no checkpoint on the disk needs them.
     pub fn forget_callbacks(&mut self, end: u64) {
-        if self.work.holds.is_any() {
+        if !self.work.holds.all().is_empty() {
             // Somebody reads the files of a checkpoint. The next time.
             return;
         }
@@ -206,8 +206,8 @@ impl LocalStore {
     pub fn take_job(&mut self) -> Option<Job> {
         // What a checkpoint flushed stands in the queue already and comes first.
         if self.work.queue.is_empty() {
-            let archived = self.ended.take_job().or_else(|| self.spent.take_job());
-            if let Some(job) = archived.or_else(|| self.callbacks.take_job()) {
+            let files = [&mut self.ended.records, &mut self.spent.records, &mut self.callbacks];
+            if let Some(job) = files.into_iter().find_map(BlockFiles::take_job) {
                 return Some(Job(Kind::Write(job)));
             }
         }
@@ -225,13 +225,9 @@ impl LocalStore {
                     archive.thawed(run);
                 }
             }
-            Outcome::Merged(merged) => match merged.which {
-                Which::Ended => self.ended.merged(merged),
-                Which::Spent => self.spent.merged(merged),
-            },
+            Outcome::Merged(merged) => self.archives_mut()[merged.which as usize].merged(merged),
         }
-        let place = self.place.clone();
-        let due = self.archives_mut().map(|archive| archive.due_merge(&place));
+        let due = self.archives_mut().map(Archive::due_merge);
         self.work.queue.extend(due.into_iter().flatten().map(|job| Job(Kind::Merge(job))));
     }
 
@@ -267,45 +263,23 @@ impl CheckpointJob {
         syncers.into_iter().try_for_each(Syncer::sync)?;
         let dir = self.place.checkpoints();
         let mut writer = CheckpointWriter::begin(&self.place.fs, &dir, self.place.log_id, self.offset)?;
-        writer.put(&Part::Progress(self.progress.clone()))?;
+        writer.put(tag::PROGRESS, |out| out.extend_from_slice(&self.progress))?;
         for archive in &self.archives {
             put_archive(&mut writer, archive)?;
         }
         let callbacks_end = self.callbacks.position;
-        writer.put(&Part::Callbacks(self.callbacks))?;
-        for row in self.books.participants() {
-            writer.put(&Part::Participant(row.clone()))?;
-        }
-        for row in self.books.accounts() {
-            writer.put(&Part::Account(*row))?;
-        }
-        for row in self.books.all_funds() {
-            writer.put(&Part::Funds(*row))?;
-        }
-        for row in self.books.all_endpoints() {
-            writer.put(&Part::Endpoint(row))?;
-        }
-        writer.put(&Part::Next(self.next))?;
-        for page in self.open.into_pages() {
-            for row in page.iter().flatten() {
-                writer.put_open(row)?;
-            }
-        }
+        writer.put_row::<Plain>(tag::CALLBACKS, &self.callbacks)?;
+        put_books(&mut writer, &self.books)?;
+        writer.put_row::<Plain>(tag::NEXT, &self.next)?;
+        self.open.try_each(|row| writer.put(tag::OPEN, |out| row::write(row, out)))?;
         // Tokens name their holders, so locks come first.
-        for page in self.locks.into_pages() {
-            for row in page.iter().flatten() {
-                writer.put_lock(row)?;
-            }
-        }
+        self.locks.try_each(|row| writer.put(tag::LOCK, |out| token_rows::write_lock(row, out)))?;
         if self.token_count > 0 {
-            writer.put(&Part::TokenCount(self.token_count as u64))?;
+            writer.put_row::<Plain>(tag::TOKEN_COUNT, &(self.token_count as u64))?;
         }
         let mut kinds = KindNumbers::default();
-        for page in self.tokens.into_pages() {
-            for row in page.iter().flatten() {
-                writer.put_token(row, &mut kinds)?;
-            }
-        }
+        self.tokens
+            .try_each(|row| writer.put(tag::TOKEN, |out| token_rows::write_token(row, &mut kinds, out)))?;
         put_shelves(&mut writer, self.shelves)?;
         // The copies of changed pages are given back by now; what follows may take its time.
         let [ended, spent] = &self.archives;
@@ -324,31 +298,29 @@ impl CheckpointJob {
     }
 }
 
+fn put_books(writer: &mut CheckpointWriter, books: &Books) -> Result<(), StoreError> {
+    books.participants().iter().try_for_each(|row| writer.put_row::<Plain>(tag::PARTICIPANT, row))?;
+    books.accounts().iter().try_for_each(|row| writer.put_row::<Plain>(tag::ACCOUNT, row))?;
+    books.funds.values().try_for_each(|row| writer.put_row::<Plain>(tag::FUNDS, row))?;
+    books.all_endpoints().try_for_each(|row| writer.put(tag::ENDPOINT, |out| write_endpoint(&row, out)))
+}
+
 /// A hub without a shop writes nothing here.
 fn put_shelves(writer: &mut CheckpointWriter, shelves: ShelvesSnapshot) -> Result<(), StoreError> {
-    for page in shelves.users.into_pages() {
-        page.iter().flatten().try_for_each(|row| writer.put_user(row))?;
-    }
-    for page in shelves.items.into_pages() {
-        page.iter().flatten().try_for_each(|row| writer.put_item(row))?;
-    }
+    shelves.users.try_each(|row| writer.put_row::<Packed>(tag::USER, row))?;
+    shelves.items.try_each(|row| writer.put_row::<Packed>(tag::ITEM, row))?;
     // Lives come before the orders that have them.
-    for page in shelves.lives.into_pages() {
-        page.iter().flatten().try_for_each(|row| writer.put(&Part::Life(row.order.clone(), row.life)))?;
-    }
-    for page in shelves.orders.into_pages() {
-        page.iter().flatten().try_for_each(|row| writer.put_order(row))?;
-    }
-    for page in shelves.checkouts.into_pages() {
-        page.iter().flatten().try_for_each(|row| writer.put(&Part::Checkout(CheckoutRow::clone(row))))?;
-    }
-    for page in shelves.keys.into_pages() {
-        page.iter().flatten().try_for_each(|row| writer.put(&Part::Key(KeyRow::clone(row))))?;
-    }
+    shelves.lives.try_each(|row| writer.put_row::<Packed>(tag::LIFE, &(&row.order, row.life)))?;
+    shelves.orders.try_each(|row| writer.put_row::<Packed>(tag::ORDER, row))?;
+    shelves.checkouts.try_each(|row| writer.put_row::<Packed>(tag::CHECKOUT, &**row))?;
+    shelves.keys.try_each(|row| writer.put_row::<Packed>(tag::KEY, &**row))?;
     if !shelves.outside.is_none() {
-        writer.put(&Part::Outside(shelves.outside))?;
+        writer.put_row::<Packed>(tag::OUTSIDE, &shelves.outside)?;
     }
-    if shelves.charging.is_credit() { Ok(()) } else { writer.put(&Part::Charging(shelves.charging)) }
+    if shelves.charging.is_credit() {
+        return Ok(());
+    }
+    writer.put_row::<Packed>(tag::CHARGING, &shelves.charging)
 }
 
 fn put_archive(writer: &mut CheckpointWriter, archive: &Frozen) -> Result<(), StoreError> {
@@ -357,11 +329,10 @@ fn put_archive(writer: &mut CheckpointWriter, archive: &Frozen) -> Result<(), St
         // A hub without tokens writes what it wrote before there were any.
         return Ok(());
     }
-    for name in &archive.past.runs {
-        writer.put(&Part::Run(which, *name))?;
-    }
-    writer.put(&Part::NextRun(which, archive.past.next_run))?;
-    archive.past.end.iter().try_for_each(|end| writer.put(&Part::Records(which, end.clone())))
+    let past = &archive.past;
+    past.runs.iter().try_for_each(|name| writer.put_row::<Plain>(tag::RUN[which as usize], &name.0))?;
+    writer.put_row::<Plain>(tag::NEXT_RUN[which as usize], &past.next_run.0)?;
+    past.end.iter().try_for_each(|end| writer.put_row::<Plain>(tag::RECORDS[which as usize], end))
 }
 
 /// Every run may go that is not needed.

@@ -18,12 +18,10 @@
 //! | `shelves` | the shop: users, items, unpaid orders, open checkouts, keys |
 //! | `table` | rows found by a text |
 //! | `spent` | spends, consumed tokens and paid orders: what a frame reads and adds of them |
-//! | `orders` | paid orders, read beside the deciding thread |
 //! | `seats` | hash tables of rows, in parts |
 //! | `jobs` | checkpoints and merges, away from the deciding thread |
 //! | `holds` | checkpoints that somebody is reading |
 //! | `recover` | from the newest checkpoint back to a store |
-//! | `registry` | participants, accounts and endpoints, for edges |
 //! | `history` | ended transfers, read beside the deciding thread |
 //! | `verify` | the files held against the log |
 //! | `needed` | which of them a checkpoint needs |
@@ -35,9 +33,7 @@ mod jobs;
 mod kinds;
 mod needed;
 mod numbers;
-mod orders;
 mod recover;
-mod registry;
 mod seats;
 mod shelves;
 mod slab;
@@ -48,11 +44,10 @@ mod tests;
 mod vault;
 mod verify;
 
-pub use history::{History, Sought};
+pub use history::History;
 pub use holds::Held;
 pub use jobs::{Done, Job};
 pub use needed::{CheckpointFiles, StoreFile, files_of};
-pub use orders::SoughtOrder;
 pub use recover::{Recovered, reached, recover};
 pub use verify::{StoreCheck, StoreFinding, StoreReport};
 
@@ -63,6 +58,7 @@ use holdfast_domain::command::{Key, SetEndpoint};
 use holdfast_domain::effects::{Effects, PaymentRows, ShopRows, TokenRows};
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
+use holdfast_domain::registry::Registry;
 use holdfast_domain::shop::{
     Charging, CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, Sides, UserId,
     UserRow,
@@ -74,7 +70,7 @@ use holdfast_domain::view::{
     Participants, ShopSettings, ShopSize, Spenders, Spends, Tokens, TransferNumbers, Transfers, Users,
 };
 
-use crate::archive::Archive;
+use crate::archive::{Archive, Sought};
 use crate::blocks::BlockFiles;
 use crate::books::{Books, Roster};
 use crate::folder::StoreFolder;
@@ -82,7 +78,7 @@ use crate::row;
 use crate::{Store, StoreError, Tables};
 use hot::Hot;
 use shelves::Shelves;
-use spent::Spent;
+use spent::{Record, Spent};
 use vault::Vault;
 
 /// All rows of the embedded profile, owned by the thread that decides.
@@ -113,10 +109,10 @@ impl LocalStore {
     /// Brings in the outcome at that place.
     fn bring(&mut self, id: TransferId, place: u64) -> Result<(), StoreError> {
         let mut bytes = std::mem::take(&mut self.scratch);
-        let there = self.ended.read_into(place, &mut bytes)?;
+        let there = self.ended.records.read_into(place, &mut bytes)?;
         let row = if there { row::read(&bytes).filter(|row| row.id == id) } else { None };
         self.scratch = bytes;
-        let row = row.ok_or_else(|| history::not_the_outcome(&self.place, place, id))?;
+        let row = row.ok_or_else(|| history::not_the_outcome(&self.ended.records.reader(), place, id))?;
         self.loaded_numbers.insert(row.no, id);
         self.loaded.insert(id, row);
         Ok(())
@@ -127,13 +123,13 @@ impl LocalStore {
         if self.shelves.orders.get(order).is_some() {
             return Ok(());
         }
-        self.past.ask_order(&self.place, &self.spent, order, self.shelves.life(order))
+        self.past.ask_order(&self.spent, order, self.shelves.life(order))
     }
 
     /// Ended transfers, for readers on any thread.
     #[must_use]
     pub fn history(&self) -> History {
-        History::new(self.place.clone(), self.ended.reader())
+        History(self.ended.records.reader())
     }
 
     /// Where a transfer is: at hand if it is open, else to be read without disturbing this thread.
@@ -142,9 +138,22 @@ impl LocalStore {
         if let Some(row) = self.transfer(id) {
             return Sought::here(row.clone());
         }
-        let hash = self.ended.hash(id.0);
-        let in_memory = self.ended.unsealed(hash, id.0);
-        Sought::elsewhere(self.history(), id, hash, in_memory, self.ended.runs().clone())
+        let history = self.history();
+        self.ended.seek(id.0, move |at| history.outcome(at, id))
+    }
+
+    /// Where an order is: at hand if it is not paid, else to be read without disturbing this thread.
+    #[must_use]
+    pub fn seek_order(&self, order: &OrderId) -> Sought<OrderRow> {
+        if let Some(row) = self.shelves.orders.get(order.as_str()) {
+            return Sought::here(row.clone());
+        }
+        let id = self.past.ids.order(order.as_str(), self.shelves.life(order.as_str()));
+        let (place, reader, order) = (self.place.clone(), self.spent.records.reader(), order.clone());
+        self.spent.seek(id, move |at| match spent::read(&place, at, |at, out| reader.read_into(at, out))? {
+            Record::Order(row) if row.order.order_id == order => Ok(*row),
+            _ => Err(spent::damaged(&place, at, "the index says that a paid order stands there")),
+        })
     }
 
     /// All participants as they stand.
@@ -156,13 +165,13 @@ impl LocalStore {
     /// Callbacks as they were added, for readers on any thread.
     #[must_use]
     pub fn callback_rows(&self) -> crate::CallbackRows {
-        crate::CallbackRows::new(self.callbacks.reader(), self.place.callbacks())
+        self.callbacks.reader()
     }
 
     /// Runs of transfers' ids on the disk.
     #[must_use]
     pub fn id_runs(&self) -> usize {
-        self.ended.runs().len()
+        self.ended.runs.len()
     }
 }
 
@@ -184,7 +193,7 @@ impl TransferNumbers for LocalStore {
 
 impl Holds for LocalStore {
     fn due(&self, now: Millis, max: usize) -> Vec<TransferNo> {
-        self.hot.due(now, max)
+        self.hot.holds.due(now, max)
     }
 }
 
@@ -216,7 +225,7 @@ impl Accounts for LocalStore {
 
 impl Funds for LocalStore {
     fn funds(&self, id: TransferId) -> Option<&FundsMovement> {
-        self.books.funds(id)
+        self.books.funds.get(&id)
     }
 }
 
@@ -232,7 +241,7 @@ impl Spenders for LocalStore {
     }
 
     fn has_spent(&self, spender: &str) -> bool {
-        self.past.spend(spender).is_some()
+        self.past.spends.contains_key(spender)
     }
 }
 
@@ -242,7 +251,7 @@ impl Spends for LocalStore {
     }
 
     fn spend(&self, spender: &str) -> Option<&Arc<SpendRow>> {
-        self.past.spend(spender)
+        self.past.spends.get(spender)
     }
 }
 
@@ -266,7 +275,7 @@ impl Items for LocalStore {
 
 impl Orders for LocalStore {
     fn order(&self, id: &OrderId) -> Option<&OrderRow> {
-        self.shelves.orders.get(id.as_str()).or_else(|| self.past.order(id))
+        self.shelves.orders.get(id.as_str()).or_else(|| self.past.orders.get(id))
     }
 }
 
@@ -394,7 +403,7 @@ impl Store for LocalStore {
                     continue;
                 }
                 Key::Spender(spender) => {
-                    self.past.ask_spender(&self.place, &self.spent, spender)?;
+                    self.past.ask_spender(&self.spent, spender)?;
                     continue;
                 }
             };
@@ -418,7 +427,7 @@ impl Store for LocalStore {
                 self.past.ask_token(&self.spent, id);
             }
         }
-        self.past.bring(&self.place, &self.spent)
+        self.past.bring(&self.spent)
     }
 
     fn settle(&mut self, effects: &Effects) {
@@ -429,11 +438,11 @@ impl Store for LocalStore {
             let row = self.hot.take(change.transfer);
             bytes.clear();
             row::write(&row, &mut bytes);
-            let place = self.ended.append(&bytes);
+            let place = self.ended.records.append(&bytes);
             self.ended.index(row.id.0, place);
         }
         self.scratch = bytes;
-        self.ended.publish();
+        self.ended.records.publish();
         self.past.settle(&mut self.spent);
     }
 
@@ -445,13 +454,13 @@ impl Store for LocalStore {
     }
 
     fn sort_due(&mut self, now: Millis) {
-        self.hot.sort_due(now);
+        self.hot.holds.sort_due(now);
     }
 
     fn next_expiration(&self) -> Option<Millis> {
         // A lease is over at its end, a hold after it.
-        let lease = self.vault.next_lease_end().map(|end| end.saturating_sub(1));
-        self.hot.next_expiration().into_iter().chain(lease).chain(self.shelves.next_due()).min()
+        let lease = self.vault.leases.first().map(|(end, ..)| end.saturating_sub(1));
+        self.hot.holds.next_expiration().into_iter().chain(lease).chain(self.shelves.next_due()).min()
     }
 }
 
@@ -461,19 +470,19 @@ impl Tables for LocalStore {
     }
 
     fn tokens(&self, show: &mut dyn FnMut(&TokenRow)) {
-        self.vault.tokens().for_each(show);
+        self.vault.tokens.iter().for_each(show);
     }
 
     fn locks(&self, show: &mut dyn FnMut(&Arc<LockRow>)) {
-        self.vault.locks().for_each(show);
+        self.vault.locks.iter().for_each(show);
     }
 
     fn token_count(&self) -> usize {
-        self.vault.token_count()
+        self.vault.tokens.len()
     }
 
     fn open_leases(&self) -> usize {
-        self.vault.open_leases()
+        self.vault.leases.len()
     }
 
     fn users(&self, show: &mut dyn FnMut(&UserRow)) {
@@ -493,15 +502,16 @@ impl Tables for LocalStore {
     }
 
     fn open_holds(&self) -> usize {
-        self.hot.open_holds()
+        self.hot.holds.len()
     }
 
     fn holds(&self, before: Millis, after: Option<(Millis, TransferNo)>, max: usize) -> Vec<&Transfer> {
-        self.hot.holds(before, after, max)
+        let holds = self.hot.holds.range(before, after, max);
+        holds.into_iter().map(|(_, no)| self.hot.numbered(no).expect("an open hold has its row")).collect()
     }
 
     fn each_hold(&self, show: &mut dyn FnMut(&Transfer)) {
-        self.hot.iter().filter(|row| row.state.may_expire()).for_each(show);
+        self.hot.slab.iter().filter(|row| row.state.may_expire()).for_each(show);
     }
 
     fn open_transfers(&self, from: TransferNo, max: usize) -> Vec<&Transfer> {

@@ -7,7 +7,7 @@ use holdfast_disk::{BLOCK, FileSystem, LogId};
 
 use crate::StoreError;
 use crate::archive::Which;
-use crate::blocks::{Kind, Unopened};
+use crate::blocks::{BlockFolder, Files, Options};
 use crate::checkpoint::{self, Part};
 use crate::folder::StoreFolder;
 
@@ -47,15 +47,15 @@ pub fn files_of(fs: &Arc<dyn FileSystem>, dir: &Path, offset: u64) -> Result<Che
         _ => {}
     })?;
     // A folder without blocks need not be there.
-    for ((dir, kind), end) in block_folders(&nobody).into_iter().zip(ends).filter(|(_, end)| *end > 0) {
-        let found = Unopened::new(fs, &dir, log_id, kind).files_before(end)?;
+    let place = StoreFolder { log_id, ..nobody };
+    for (folder, end) in block_folders(&place).into_iter().zip(ends).filter(|(_, end)| *end > 0) {
+        let found = Files::new(folder, Options::default().file_blocks).files_before(end)?;
         files.extend(found.into_iter().map(|(path, bytes)| StoreFile { path, bytes: Some(bytes) }));
     }
     Ok(CheckpointFiles { files, progress })
 }
 
 /// The folders of blocks, in the order in which their ends are kept.
-pub(super) fn block_folders(place: &StoreFolder) -> [(PathBuf, Kind); 3] {
-    let archive = |which: Which| (which.records(&place.dir), which.kind());
-    [archive(Which::Ended), archive(Which::Spent), (place.callbacks(), Kind::Callbacks)]
+pub(super) fn block_folders(place: &StoreFolder) -> [BlockFolder; 3] {
+    [Which::Ended.records(place), Which::Spent.records(place), place.callbacks()]
 }

@@ -17,7 +17,7 @@ use super::spent::Spent;
 use super::vault::Vault;
 use crate::StoreError;
 use crate::archive::{Archive, Remembered, Which};
-use crate::blocks::{BlockFiles, End, Kind, Options};
+use crate::blocks::{BlockFiles, End, Options};
 use crate::books::Books;
 use crate::checkpoint::{self, Part};
 use crate::folder::{CHECKPOINTS, FOLDERS, StoreFolder};
@@ -53,12 +53,7 @@ impl Recovered {
 /// # Errors
 /// If the folder cannot be listed.
 pub fn reached(fs: &dyn FileSystem, dir: &Path) -> Result<u64, StoreError> {
-    let folder = dir.join(CHECKPOINTS);
-    match fs.list(&folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
-        Err(error) => Err(StoreError::io("list", &folder)(error)),
-        Ok(_) => Ok(checkpoint::list(fs, &folder)?.last().copied().unwrap_or(0)),
-    }
+    Ok(checkpoint::list(fs, &dir.join(CHECKPOINTS))?.last().copied().unwrap_or(0))
 }
 
 /// The parts of a checkpoint, put together.
@@ -126,9 +121,7 @@ fn make_folders(place: &StoreFolder) -> Result<(), StoreError> {
         unfinished.extend(names.iter().filter(|name| RunName::is_temporary(name)).map(|name| ids.join(name)));
     }
     for path in unfinished {
-        if place.fs.exists(&path).map_err(StoreError::io("look for", &path))? {
-            place.fs.remove(&path).map_err(StoreError::io("remove", &path))?;
-        }
+        place.fs.remove_if_there(&path).map_err(StoreError::io("remove", &path))?;
     }
     Ok(())
 }
@@ -289,11 +282,10 @@ impl LocalStore {
         // Callbacks that were delivered may be gone.
         let needed_from = callbacks_end.as_ref().map_or(0, |end| end.position);
         let options = Options { needed_from, ..Options::default() };
-        let (fs, dir, kind) = (Arc::clone(&place.fs), place.callbacks(), Kind::Callbacks);
         Ok(LocalStore {
             ended: Archive::open(&place, Which::Ended, ended)?,
             spent: Archive::open(&place, Which::Spent, spent)?,
-            callbacks: BlockFiles::create_or_open(fs, &dir, place.log_id, kind, callbacks_end, options)?,
+            callbacks: BlockFiles::create_or_open(place.callbacks(), callbacks_end, options)?,
             books: Books::default(),
             hot: Hot::from(place.key(), TransferNo(0)),
             vault: Vault::new(place.log_id),

@@ -16,7 +16,7 @@ const PAGE_ROWS: usize = 64;
 const SPARE_PAGES_MAX: usize = 64;
 
 /// As many rows as a page has, or none at all if it was given back.
-pub(crate) type Page<T> = Vec<Option<T>>;
+type Page<T> = Vec<Option<T>>;
 
 /// The rows.
 pub(crate) struct Slab<T> {
@@ -119,9 +119,9 @@ fn empty_page<T>() -> Page<T> {
 }
 
 impl<T> SlabSnapshot<T> {
-    /// The rows, giving each page back as soon as it has been shown, so that the writer need not copy it any more.
-    pub(crate) fn into_pages(self) -> impl Iterator<Item = Arc<Page<T>>> {
-        self.pages.into_iter()
+    /// Shows the rows, giving each page back as soon as it has been shown, so that the writer need not copy it any more.
+    pub(crate) fn try_each<E>(self, mut show: impl FnMut(&T) -> Result<(), E>) -> Result<(), E> {
+        self.pages.into_iter().try_for_each(|page| page.iter().flatten().try_for_each(&mut show))
     }
 }
 
@@ -147,11 +147,9 @@ mod tests {
         assert_eq!(slab.len(), 0);
         let kept = slab.pages.iter().filter(|page| !page.is_empty()).count();
         assert_eq!(kept, SPARE_PAGES_MAX);
-        assert_eq!(
-            shown.into_pages().flat_map(|page| page.to_vec()).flatten().count(),
-            10_000,
-            "as it stood"
-        );
+        let mut count = 0;
+        let shown: Result<(), ()> = shown.try_each(|_| Ok(count += 1));
+        assert_eq!((shown, count), (Ok(()), 10_000), "as it stood");
         let again: Vec<Seat> = (0..10_000).map(|row| slab.insert(row)).collect();
         assert_eq!((slab.pages.len(), slab.len(), slab.spare.len()), (pages, 10_000, 0));
         assert!(again.iter().zip(0..).all(|(seat, row)| *slab.get(*seat) == row));

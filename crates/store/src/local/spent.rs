@@ -55,24 +55,23 @@ impl SpentIds {
         SpentIds { key }
     }
 
-    fn hash(&self, tag: u8, text: &str) -> u128 {
+    fn hash(&self, tag: &[u8], text: &str) -> u128 {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
-        hasher.update(&[tag]).update(text.as_bytes());
+        hasher.update(tag).update(text.as_bytes());
         u128::from_le_bytes(*hasher.finalize().as_bytes().first_chunk().expect("32 bytes"))
     }
 
     pub(super) fn token(&self, id: &TokenId) -> u128 {
-        self.hash(b'T', id.as_str())
+        self.hash(b"T", id.as_str())
     }
 
     pub(super) fn spender(&self, spender: &str) -> u128 {
-        self.hash(b'S', spender)
+        self.hash(b"S", spender)
     }
 
-    fn order(&self, order: &str, life: u32) -> u128 {
-        let mut hasher = blake3::Hasher::new_keyed(&self.key);
-        hasher.update(b"O").update(&life.to_le_bytes()).update(order.as_bytes());
-        u128::from_le_bytes(*hasher.finalize().as_bytes().first_chunk().expect("32 bytes"))
+    pub(super) fn order(&self, order: &str, life: u32) -> u128 {
+        let [a, b, c, d] = life.to_le_bytes();
+        self.hash(&[b'O', a, b, c, d], order)
     }
 }
 
@@ -86,25 +85,37 @@ pub(super) enum Record {
     Piece,
 }
 
+impl Record {
+    /// The record of all these bytes, if they are one of that kind.
+    fn of(what: u8, bytes: &[u8]) -> Option<Record> {
+        match what {
+            SPEND => token_rows::read_spend(bytes).map(Record::Spend),
+            ORDER => codec::read::<Packed, OrderRow>(bytes).ok().map(|row| Record::Order(Box::new(row))),
+            0 => std::str::from_utf8(bytes).ok().map(|id| Record::Consumed(id.into())),
+            _ => None,
+        }
+    }
+}
+
 /// What the frame at hand knows of the past, and what it adds to it.
 pub(super) struct Spent {
-    ids: SpentIds,
+    pub(super) ids: SpentIds,
     /// Consumed tokens that the frame names or has consumed, by their ids in the archive.
     consumed: BTreeSet<u128>,
     /// Spends whose spender the frame names, or that it made.
-    spends: BTreeMap<Name, Arc<SpendRow>>,
+    pub(super) spends: BTreeMap<Name, Arc<SpendRow>>,
     /// Paid orders that the frame names, or that it paid.
-    orders: HashMap<OrderId, OrderRow, foldhash::fast::RandomState>,
+    pub(super) orders: HashMap<OrderId, OrderRow, foldhash::fast::RandomState>,
     /// Orders that it has paid, in order.
     new_orders: Vec<OrderRow>,
     /// Tokens that it has consumed, in order.
     new_consumed: Vec<(u128, TokenId)>,
     /// Spends that it has made, in order.
     new_spends: Vec<Arc<SpendRow>>,
-    /// Tokens and spenders that are still to be looked for on the disk, with their hashes.
+    /// Tokens that are still to be looked for on the disk, with their hashes.
     asked_tokens: Vec<(u64, u128)>,
-    asked_spenders: Vec<(u64, u128)>,
-    asked_orders: Vec<(u64, u128)>,
+    /// Spends and paid orders likewise.
+    asked_records: Vec<(u64, u128)>,
     scratch: Vec<u8>,
 }
 
@@ -119,27 +130,13 @@ impl Spent {
             new_consumed: Vec::new(),
             new_spends: Vec::new(),
             asked_tokens: Vec::new(),
-            asked_spenders: Vec::new(),
-            asked_orders: Vec::new(),
+            asked_records: Vec::new(),
             scratch: Vec::new(),
         }
     }
 
     pub(super) fn is_consumed(&self, id: &TokenId) -> bool {
         !self.consumed.is_empty() && self.consumed.contains(&self.ids.token(id))
-    }
-
-    pub(super) fn spend(&self, spender: &str) -> Option<&Arc<SpendRow>> {
-        self.spends.get(spender)
-    }
-
-    pub(super) fn order(&self, id: &OrderId) -> Option<&OrderRow> {
-        self.orders.get(id)
-    }
-
-    /// The id of a paid order in the archive.
-    pub(super) fn order_id(&self, order: &str, life: u32) -> u128 {
-        self.ids.order(order, life)
     }
 
     /// The frame has paid an order.
@@ -149,38 +146,8 @@ impl Spent {
     }
 
     /// Notes an order that the frame names and that is not in memory.
-    pub(super) fn ask_order(
-        &mut self,
-        place: &StoreFolder,
-        archive: &Archive,
-        order: &str,
-        life: u32,
-    ) -> Result<(), StoreError> {
-        let id = self.ids.order(order, life);
-        let hash = archive.hash(id);
-        match archive.unsealed(hash, id) {
-            Some(at) => self.bring_order(place, archive, id, at),
-            None => {
-                self.asked_orders.push((hash, id));
-                Ok(())
-            }
-        }
-    }
-
-    fn bring_order(
-        &mut self,
-        place: &StoreFolder,
-        archive: &Archive,
-        id: u128,
-        at: u64,
-    ) -> Result<(), StoreError> {
-        match read(place, at, |at, out| archive.read_into(at, out))? {
-            Record::Order(row) if self.ids.order(row.order.order_id.as_str(), row.life) == id => {
-                self.orders.insert(row.order.order_id.clone(), *row);
-                Ok(())
-            }
-            _ => Err(damaged(place, at, "the index says that another order stands there")),
-        }
+    pub(super) fn ask_order(&mut self, archive: &Archive, order: &str, life: u32) -> Result<(), StoreError> {
+        self.ask(archive, self.ids.order(order, life))
     }
 
     /// The frame consumes a token. A token that is known to be consumed stays so.
@@ -209,53 +176,44 @@ impl Spent {
     }
 
     /// Notes a spender that the frame names.
-    pub(super) fn ask_spender(
-        &mut self,
-        place: &StoreFolder,
-        archive: &Archive,
-        spender: &str,
-    ) -> Result<(), StoreError> {
+    pub(super) fn ask_spender(&mut self, archive: &Archive, spender: &str) -> Result<(), StoreError> {
         if self.spends.contains_key(spender) {
             return Ok(());
         }
-        let id = self.ids.spender(spender);
+        self.ask(archive, self.ids.spender(spender))
+    }
+
+    fn ask(&mut self, archive: &Archive, id: u128) -> Result<(), StoreError> {
         let hash = archive.hash(id);
         match archive.unsealed(hash, id) {
-            Some(at) => self.bring_spend(place, archive, id, at),
-            None => {
-                self.asked_spenders.push((hash, id));
-                Ok(())
-            }
+            Some(at) => self.bring_record(archive, id, at)?,
+            None => self.asked_records.push((hash, id)),
         }
+        Ok(())
     }
 
     /// Brings in what is on the disk of all that was noted.
-    pub(super) fn bring(&mut self, place: &StoreFolder, archive: &Archive) -> Result<(), StoreError> {
-        let (tokens, spenders) = (archive.sealed(&self.asked_tokens), archive.sealed(&self.asked_spenders));
+    pub(super) fn bring(&mut self, archive: &Archive) -> Result<(), StoreError> {
+        let (tokens, records) = (archive.sealed(&self.asked_tokens), archive.sealed(&self.asked_records));
         self.asked_tokens.clear();
-        self.asked_spenders.clear();
-        let orders = archive.sealed(&self.asked_orders);
-        self.asked_orders.clear();
-        orders?.into_iter().try_for_each(|(id, at)| self.bring_order(place, archive, id, at))?;
+        self.asked_records.clear();
         // That a token's id is in the index is all there is to know.
         self.consumed.extend(tokens?.into_iter().map(|(id, _)| id));
-        spenders?.into_iter().try_for_each(|(id, at)| self.bring_spend(place, archive, id, at))
+        records?.into_iter().try_for_each(|(id, at)| self.bring_record(archive, id, at))
     }
 
-    fn bring_spend(
-        &mut self,
-        place: &StoreFolder,
-        archive: &Archive,
-        id: u128,
-        at: u64,
-    ) -> Result<(), StoreError> {
-        match read(place, at, |at, out| archive.read_into(at, out))? {
+    /// Brings in the spend or the order of that id.
+    fn bring_record(&mut self, archive: &Archive, id: u128, at: u64) -> Result<(), StoreError> {
+        match read(&archive.place, at, |at, out| archive.records.read_into(at, out))? {
             Record::Spend(row) if self.ids.spender(&row.transaction.spender) == id => {
                 self.spends.insert(row.transaction.spender.clone(), Arc::new(row));
-                Ok(())
             }
-            _ => Err(damaged(place, at, "the index says that another spend stands there")),
+            Record::Order(row) if self.ids.order(row.order.order_id.as_str(), row.life) == id => {
+                self.orders.insert(row.order.order_id.clone(), *row);
+            }
+            _ => return Err(damaged(&archive.place, at, "the index says that another record stands there")),
         }
+        Ok(())
     }
 
     /// The frame is done: what it spent and consumed goes to the archive.
@@ -288,7 +246,7 @@ impl Spent {
         }
         bytes.clear();
         self.scratch = bytes;
-        archive.publish();
+        archive.records.publish();
     }
 }
 
@@ -308,34 +266,28 @@ pub(super) fn ids_of(log_id: LogId, record: &Record) -> Vec<u128> {
 
 /// A record in words.
 pub(super) fn describe(bytes: &[u8]) -> String {
-    match bytes.split_first() {
-        Some((&WHOLE, id)) => format!("consumed token {}", String::from_utf8_lossy(id)),
-        Some((first, spend)) if *first == SPEND | WHOLE => match token_rows::read_spend(spend) {
-            Some(row) => format!("the spend of {}", row.transaction.spender),
-            None => "no spend".to_owned(),
-        },
-        Some((first, order)) if *first == ORDER | WHOLE => {
-            match codec::read::<Packed, OrderRow>(order).ok() {
-                Some(row) => format!("order {}", row.order.order_id),
-                None => "no order".to_owned(),
-            }
-        }
-        _ => format!("a piece of {} bytes", bytes.len()),
+    let whole = bytes.split_first().filter(|(first, _)| **first & !(SPEND | ORDER) == WHOLE);
+    let Some((what, record)) = whole else { return format!("a piece of {} bytes", bytes.len()) };
+    match Record::of(*what, record) {
+        Some(Record::Consumed(id)) => format!("consumed token {id}"),
+        Some(Record::Spend(row)) => format!("the spend of {}", row.transaction.spender),
+        Some(Record::Order(row)) => format!("order {}", row.order.order_id),
+        _ => "no record".to_owned(),
     }
 }
 
 /// Adds a record, in pieces if it must be; tells the place of the first.
 fn append(archive: &mut Archive, what: u8, bytes: &[u8]) -> u64 {
     if bytes.len() < RECORD_MAX {
-        return archive.append(&[&[what | WHOLE], bytes].concat());
+        return archive.records.append(&[&[what | WHOLE], bytes].concat());
     }
     let mut pieces = bytes.chunks(RECORD_MAX - PIECE_HEADER).rev();
     let last = pieces.next().expect("longer than one record");
-    let mut next = archive.append(&[&[LAST], last].concat());
+    let mut next = archive.records.append(&[&[LAST], last].concat());
     let left = pieces.len();
     for (piece, before) in pieces.zip((0..left).rev()) {
         let first = if before == 0 { what | FIRST } else { BETWEEN };
-        next = archive.append(&[&[first], &next.to_le_bytes()[..], piece].concat());
+        next = archive.records.append(&[&[first], &next.to_le_bytes()[..], piece].concat());
     }
     next
 }
@@ -385,15 +337,9 @@ pub(super) fn read_from(
         _ => return Err(none(at)),
     }
     whole.extend_from_slice(&piece[1..]);
-    let record = match what {
-        SPEND => token_rows::read_spend(&whole).map(Record::Spend),
-        ORDER => codec::read::<Packed, OrderRow>(&whole).ok().map(|row| Record::Order(Box::new(row))),
-        0 => std::str::from_utf8(&whole).ok().map(|id| Record::Consumed(id.into())),
-        _ => None,
-    };
-    record.ok_or_else(|| none(at))
+    Record::of(what, &whole).ok_or_else(|| none(at))
 }
 
 pub(super) fn damaged(place: &StoreFolder, at: u64, found: &str) -> StoreError {
-    StoreError::damaged(&Which::Spent.records(&place.dir), at, found)
+    Which::Spent.damaged(place, at, found)
 }

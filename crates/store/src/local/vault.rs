@@ -14,7 +14,7 @@ use siphasher::sip::SipHasher13;
 
 use super::kinds::Kinds;
 use super::seats::Seats;
-use super::slab::{Slab, SlabSnapshot};
+use super::slab::Slab;
 use crate::hold_index::Seat;
 
 /// Hashes texts that clients choose, under a key that they never see.
@@ -45,13 +45,13 @@ impl BuildHasher for Secret {
 
 pub(crate) struct Vault {
     secret: Secret,
-    tokens: Slab<TokenRow>,
+    pub(super) tokens: Slab<TokenRow>,
     ids: Seats,
     kinds: Kinds,
-    locks: Slab<Arc<LockRow>>,
+    pub(super) locks: Slab<Arc<LockRow>>,
     spenders: Seats,
     /// Locks that end by themselves: when, their fence, their seat.
-    leases: BTreeSet<(Millis, u64, Seat)>,
+    pub(super) leases: BTreeSet<(Millis, u64, Seat)>,
 }
 
 impl Vault {
@@ -178,29 +178,5 @@ impl Vault {
     pub(crate) fn due_leases(&self, now: Millis, max: usize) -> Vec<Arc<LockRow>> {
         let due = self.leases.range(..=(now, u64::MAX, Seat::MAX)).take(max);
         due.map(|(_, _, seat)| Arc::clone(self.locks.get(*seat))).collect()
-    }
-
-    pub(crate) fn next_lease_end(&self) -> Option<Millis> {
-        self.leases.first().map(|(expires_at, ..)| *expires_at)
-    }
-
-    pub(crate) fn open_leases(&self) -> usize {
-        self.leases.len()
-    }
-
-    pub(crate) fn token_count(&self) -> usize {
-        self.tokens.len()
-    }
-
-    pub(crate) fn tokens(&self) -> impl Iterator<Item = &TokenRow> {
-        self.tokens.iter()
-    }
-
-    pub(crate) fn locks(&self) -> impl Iterator<Item = &Arc<LockRow>> {
-        self.locks.iter()
-    }
-
-    pub(crate) fn snapshot(&self) -> (SlabSnapshot<Arc<LockRow>>, SlabSnapshot<TokenRow>) {
-        (self.locks.snapshot(), self.tokens.snapshot())
     }
 }

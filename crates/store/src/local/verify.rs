@@ -22,7 +22,7 @@ use super::shelves::{Life, Shelves};
 use super::table::Named;
 use super::{LocalStore, spent};
 use crate::archive::{Archive, Which};
-use crate::blocks::{End, Kind, Mismatch, Options, Unopened};
+use crate::blocks::{End, Files, Kind, Mismatch, Options};
 use crate::checkpoint::{self, Part};
 use crate::folder::{FOLDERS, StoreFolder};
 use crate::runs::{self, Run, RunName, WrongId};
@@ -91,13 +91,15 @@ pub struct StoreCheck {
 }
 
 /// A checkpoint as it was read.
+#[derive(Default)]
 struct Contents {
     progress: Vec<u8>,
     participants: Vec<Participant>,
     accounts: Vec<Account>,
     funds: Vec<FundsMovement>,
     endpoints: Vec<SetEndpoint>,
-    next: TransferNo,
+    /// The number of the next transfer.
+    next: u64,
     open: Vec<Transfer>,
     locks: Vec<LockRow>,
     tokens: Vec<TokenRow>,
@@ -116,27 +118,7 @@ struct Contents {
 }
 
 fn read(fs: &dyn FileSystem, dir: &Path, offset: u64) -> Result<(LogId, Contents), StoreError> {
-    let mut contents = Contents {
-        progress: Vec::new(),
-        participants: Vec::new(),
-        accounts: Vec::new(),
-        funds: Vec::new(),
-        endpoints: Vec::new(),
-        next: TransferNo(0),
-        open: Vec::new(),
-        locks: Vec::new(),
-        tokens: Vec::new(),
-        users: Vec::new(),
-        items: Vec::new(),
-        orders: Vec::new(),
-        lives: Vec::new(),
-        checkouts: Vec::new(),
-        keys: Vec::new(),
-        outside: Sides::NONE,
-        charging: Charging::Credit,
-        runs: [Vec::new(), Vec::new()],
-        ends: [End::begin(), End::begin(), End::begin()],
-    };
+    let mut contents = Contents::default();
     let mut kinds = Vec::new();
     let log_id = checkpoint::read(fs, dir, offset, |_, part| match part {
         Part::Progress(bytes) => contents.progress = bytes,
@@ -144,7 +126,7 @@ fn read(fs: &dyn FileSystem, dir: &Path, offset: u64) -> Result<(LogId, Contents
         Part::Account(row) => contents.accounts.push(row),
         Part::Funds(row) => contents.funds.push(row),
         Part::Endpoint(row) => contents.endpoints.push(row),
-        Part::Next(no) => contents.next = no,
+        Part::Next(no) => contents.next = no.0,
         Part::Open(row) => contents.open.push(row),
         Part::Lock(row) => contents.locks.push(row),
         // A kind that never came shows as a token that is not there.
@@ -185,11 +167,7 @@ impl StoreCheck {
     /// If it cannot be listed.
     pub fn open(fs: &Arc<dyn FileSystem>, dir: &Path, log_id: LogId) -> Result<StoreCheck, StoreError> {
         let place = StoreFolder { fs: Arc::clone(fs), dir: dir.to_owned(), log_id };
-        let checkpoints = place.checkpoints();
-        let offsets = match checkpoint::list(&**fs, &checkpoints) {
-            Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            listed => listed?,
-        };
+        let offsets = checkpoint::list(&**fs, &place.checkpoints())?;
         let (opened, report) = ([BTreeMap::new(), BTreeMap::new()], StoreReport::default());
         Ok(StoreCheck { place, offsets, opened, compared: [0; 3], report })
     }
@@ -263,30 +241,27 @@ impl StoreCheck {
         let books = &right.books;
         self.compare_rows(file, "participant", &contents.participants, books.participants(), |row| row.id.0);
         self.compare_rows(file, "account", &contents.accounts, books.accounts(), |row| row.id.0);
-        let funds: Vec<FundsMovement> = books.all_funds().copied().collect();
-        self.compare_rows(file, "funds movement", &contents.funds, &funds, |row| row.id);
+        self.compare_rows(file, "funds movement", &contents.funds, books.funds.values(), |row| row.id);
         let endpoints: Vec<SetEndpoint> = books.all_endpoints().collect();
         let key = |row: &SetEndpoint| (row.participant().0, row.kind().to_owned());
         self.compare_rows(file, "endpoint", &contents.endpoints, &endpoints, key);
-        let next = right.next_transfer();
-        if contents.next != next {
-            let found =
-                format!("the next transfer has number {} and should have {}", contents.next.0, next.0);
-            self.wrong(file, found);
+        let (is, should) = (contents.next, right.next_transfer().0);
+        if is != should {
+            self.wrong(file, format!("the next transfer has number {is} and should have {should}"));
         }
         // There may be a million of them: they are not copied.
         let open = right.hot.open_from(TransferNo(0), usize::MAX);
         self.compare_rows(file, "open transfer", &contents.open, open, |row| (row.no.0, row.id));
-        let mut locks: Vec<&LockRow> = right.vault.locks().map(|row| &**row).collect();
+        let mut locks: Vec<&LockRow> = right.vault.locks.iter().map(|row| &**row).collect();
         locks.sort_unstable_by_key(|row| &row.spender);
         self.compare_rows(file, "lock", &contents.locks, locks, |row| Name::clone(&row.spender));
-        let mut tokens: Vec<&TokenRow> = right.vault.tokens().collect();
+        let mut tokens: Vec<&TokenRow> = right.vault.tokens.iter().collect();
         tokens.sort_unstable_by_key(|row| &row.token.id);
         self.compare_rows(file, "token", &contents.tokens, tokens, |row| row.token.id.clone());
         self.compare_shop(file, contents, &right.shelves);
         let ends = [
-            (right.ended.records().end(), "outcomes"),
-            (right.spent.records().end(), "spends"),
+            (right.ended.records.end(), "outcomes"),
+            (right.spent.records.end(), "spends"),
             (right.callbacks.end(), "callbacks"),
         ];
         for (ours, (right, what)) in contents.ends.iter().zip(&ends) {
@@ -358,19 +333,20 @@ impl StoreCheck {
     }
 
     fn compare_blocks(&mut self, ends: &[End; 3], right: &LocalStore) {
-        let right = [right.ended.records(), right.spent.records(), &right.callbacks];
-        for (at, ((dir, kind), right)) in block_folders(&self.place).into_iter().zip(right).enumerate() {
-            let files = Unopened::new(&self.place.fs, &dir, self.place.log_id, kind);
+        let right = [&right.ended.records, &right.spent.records, &right.callbacks];
+        let file_blocks = Options::default().file_blocks;
+        for (at, (folder, right)) in block_folders(&self.place).into_iter().zip(right).enumerate() {
+            let kind = folder.kind;
+            let files = Files::new(folder, file_blocks);
             let to = ends[at].position.min(right.end().position) / BLOCK as u64;
             // Callbacks that were delivered may be gone, and the scratch files may begin later still.
             let begin = || match kind {
                 Kind::Outcomes | Kind::Spends => 0,
                 Kind::Callbacks => {
                     // The file of the last whole block is never removed, unless it ends with that block.
-                    let file_blocks = Options::default().file_blocks;
                     let last = to.saturating_sub(to % file_blocks);
                     let start = files.start().unwrap_or(Some(0)).unwrap_or(last).min(last);
-                    start.max(right.start() / BLOCK as u64)
+                    start.max(right.reader().start() / BLOCK as u64)
                 }
             };
             let mut from = self.compared[at].max(begin());
@@ -402,8 +378,7 @@ impl StoreCheck {
         let mut whole = true;
         for name in names {
             if !self.opened[which as usize].contains_key(name) {
-                let (fs, dir, log_id) = (&self.place.fs, which.ids(&self.place.dir), self.place.log_id);
-                let opened = Run::open(fs, &dir, *name, which.run_mark(log_id), self.place.key());
+                let opened = Run::open(&which.runs(&self.place), *name);
                 let tested = opened.and_then(|run| run.verify().map(|_| Arc::new(run)));
                 let tested = tested.map_err(|error| self.find(error.into())).ok();
                 self.opened[which as usize].insert(*name, tested);
@@ -421,7 +396,7 @@ impl StoreCheck {
         let Some(runs) = self.runs(which, &names[which as usize]) else { return 0 };
         let mut wrong = Vec::new();
         let mut left_out = 0;
-        let compared = runs::compare(&runs, right.runs().runs(), &mut |id| {
+        let compared = runs::compare(&runs, right.runs.runs(), &mut |id| {
             if wrong.len() < FINDINGS_MAX { wrong.push(id) } else { left_out += 1 }
         });
         let (ids, name) = (which.ids(&self.place.dir), |id| name_of(which, id));
@@ -451,15 +426,16 @@ impl StoreCheck {
     /// Tests that every outcome and every spend of `store` is found by its ids and nothing else is. For a store that nothing
     /// can be held against, since the log before it is gone.
     pub fn outcomes_are_found(&mut self, store: &LocalStore) {
-        self.transfers_are_found(store);
-        if let Err(error) = self.spends_are_found(store) {
-            self.find(error.into());
+        for are_found in [Self::transfers_are_found, Self::spends_are_found] {
+            if let Err(error) = are_found(self, store) {
+                self.find(error.into());
+            }
         }
     }
 
     fn spends_are_found(&mut self, store: &LocalStore) -> Result<(), StoreError> {
-        let (runs, ids, reader) =
-            (store.spent.runs(), Which::Spent.ids(&self.place.dir), store.spent.reader());
+        let (runs, ids) = (&store.spent.runs, Which::Spent.ids(&self.place.dir));
+        let reader = store.spent.records.reader();
         let mut count = 0;
         for record in reader.scan(0, reader.end()) {
             let (at, first) = record?;
@@ -479,20 +455,14 @@ impl StoreCheck {
         Ok(())
     }
 
-    fn transfers_are_found(&mut self, store: &LocalStore) {
+    fn transfers_are_found(&mut self, store: &LocalStore) -> Result<(), StoreError> {
         let history = store.history();
         let (mut count, mut last) = (0_u64, 0);
-        let (runs, ids) = (store.ended.runs(), Which::Ended.ids(&self.place.dir));
+        let (runs, ids) = (&store.ended.runs, Which::Ended.ids(&self.place.dir));
         for row in history.scan(0, history.end()) {
-            let (after, row) = match row {
-                Ok(row) => row,
-                Err(error) => return self.find(error.into()),
-            };
+            let (after, row) = row?;
             count += 1;
-            let found = match runs.get(store.ended.hash(row.id.0), row.id.0) {
-                Ok(found) => found,
-                Err(error) => return self.find(error.into()),
-            };
+            let found = runs.get(store.ended.hash(row.id.0), row.id.0)?;
             if !found.is_some_and(|place| place >= last && place < after) {
                 let found = format!("transfer {} has ended, and no run leads to its outcome", row.id);
                 self.wrong(&ids, found);
@@ -503,6 +473,7 @@ impl StoreCheck {
             let found = format!("the runs list {} ids, and {count} transfers have ended", runs.ids());
             self.wrong(&ids, found);
         }
+        Ok(())
     }
 
     /// What was found.

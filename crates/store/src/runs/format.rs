@@ -5,7 +5,7 @@ use std::path::Path;
 use holdfast_disk::{BLOCK, LogId};
 
 use super::bloom::{Filter, Line};
-use super::{Entry, RunName, hash_id};
+use super::{Entry, RunFolder, RunName, hash_id};
 use crate::StoreError;
 
 pub(super) const MAGIC: [u8; 8] = *b"HOLDFRUN";
@@ -69,12 +69,12 @@ pub(super) struct Header {
 
 impl Header {
     /// The header of a run that is about to be written.
-    pub(super) fn new(name: RunName, log_id: LogId, key: u64, count: u64, ends: (u128, u128)) -> Header {
+    pub(super) fn new(folder: &RunFolder, name: RunName, count: u64, ends: (u128, u128)) -> Header {
         assert!((1..=RUN_IDS_MAX).contains(&count), "a run holds 1 to {RUN_IDS_MAX} ids, not {count}");
         Header {
-            log_id,
+            log_id: folder.log_id,
             name,
-            key_check: hash_id(key, TOUCHSTONE),
+            key_check: hash_id(folder.key, TOUCHSTONE),
             count,
             smallest: ends.0,
             largest: ends.1,
@@ -157,21 +157,15 @@ impl Header {
     }
 
     /// Refuses a run of another log, under another's name, or with a filter that other hashes made.
-    pub(super) fn expect(
-        &self,
-        path: &Path,
-        name: RunName,
-        log_id: LogId,
-        key: u64,
-    ) -> Result<(), StoreError> {
-        if self.log_id != log_id {
+    pub(super) fn expect(&self, path: &Path, name: RunName, folder: &RunFolder) -> Result<(), StoreError> {
+        if self.log_id != folder.log_id {
             let file = path.to_owned();
-            return Err(StoreError::Foreign { file, found: self.log_id, expected: log_id });
+            return Err(StoreError::Foreign { file, found: self.log_id, expected: folder.log_id });
         }
         if self.name != name {
             return Err(StoreError::damaged(path, 32, format!("it was written as {}", self.name)));
         }
-        if self.key_check != hash_id(key, TOUCHSTONE) {
+        if self.key_check != hash_id(folder.key, TOUCHSTONE) {
             let found = "its filter was made with another key or hash function than this directory's";
             return Err(StoreError::damaged(path, 40, found));
         }

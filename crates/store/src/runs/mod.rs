@@ -68,8 +68,11 @@ mod write;
 
 use std::fmt;
 use std::hash::BuildHasher;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use foldhash::quality::FixedState;
+use holdfast_disk::{FileSystem, LogId};
 
 pub(crate) use merge::merge;
 pub(crate) use run::Run;
@@ -84,6 +87,15 @@ pub(crate) struct Entry {
     pub place: u64,
 }
 
+/// A directory of runs, the id that they carry, and the key under which their ids are hashed.
+#[derive(Clone)]
+pub(crate) struct RunFolder {
+    pub fs: Arc<dyn FileSystem>,
+    pub dir: PathBuf,
+    pub log_id: LogId,
+    pub key: u64,
+}
+
 /// Names a run within its directory. Numbers rise, so that a block of another run is noticed by its checksum; after a crash
 /// the number of a run that no checkpoint lists may be given out again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,9 +104,7 @@ pub(crate) struct RunName(pub u64);
 impl RunName {
     /// The name that a file's name stands for, if it is a run's.
     pub(crate) fn parse(file_name: &str) -> Option<RunName> {
-        let digits = file_name.strip_suffix(".run")?;
-        let plain = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
-        plain.then(|| digits.parse().ok().map(RunName)).flatten()
+        holdfast_disk::number_in_name(file_name, ".run").map(RunName)
     }
 
     /// Whether this is the name of a run that was never finished.

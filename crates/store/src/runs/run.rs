@@ -6,49 +6,42 @@ use std::mem::size_of_val;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use holdfast_disk::{BLOCK, File, FileSystem, LogId};
+use holdfast_disk::{BLOCK, File};
 
 use super::bloom::{Filter, Line, Probe};
 use super::format::{self, BLOCK_BYTES, ENTRY, FENCE, Header, ITEM_BYTES, LINE, id_of};
 use super::read::{BlockReader, read_whole};
-use super::{Entry, RunName, hash_id};
+use super::{Entry, RunFolder, RunName, hash_id};
 use crate::StoreError;
 
 /// An immutable map from id to place. Any thread may ask it.
 pub(crate) struct Run {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     file: Arc<dyn File>,
-    header: Header,
+    pub(super) header: Header,
     seed: u32,
     key: u64,
     /// The first id of every data block.
     fences: Vec<u128>,
-    filter: Filter,
+    pub(super) filter: Filter,
 }
 
 impl Run {
     /// Opens a run and reads what it keeps in memory.
-    pub(crate) fn open(
-        fs: &Arc<dyn FileSystem>,
-        dir: &Path,
-        name: RunName,
-        log_id: LogId,
-        key: u64,
-    ) -> Result<Run, StoreError> {
-        let path = dir.join(name.to_string());
-        let file = fs.open_read(&path).map_err(|error| match error.kind() {
+    pub(crate) fn open(folder: &RunFolder, name: RunName) -> Result<Run, StoreError> {
+        let path = folder.dir.join(name.to_string());
+        let file = folder.fs.open_read(&path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => StoreError::damaged(&path, 0, "the file is not there"),
             _ => StoreError::io("open", &path)(error),
         })?;
         let header = read_header(&*file, &path)?;
-        header.expect(&path, name, log_id, key)?;
-        let seed = header.seed();
+        header.expect(&path, name, folder)?;
         let fences = read_fences(&*file, &path, &header)?;
         let filter = read_filter(&*file, &path, &header)?;
-        Ok(Run { path, file, header, seed, key, fences, filter })
+        Ok(Run::of_parts(path, file, header, folder.key, fences, filter))
     }
 
-    /// A run that was written just now.
+    /// A run that was read or written just now.
     pub(super) fn of_parts(
         path: PathBuf,
         file: Arc<dyn File>,
@@ -64,8 +57,7 @@ impl Run {
     #[cfg(test)]
     pub(crate) fn get(&self, hash: u64, id: u128) -> Result<Option<u64>, StoreError> {
         debug_assert!(self.hashes_to(hash, id), "another id's hash");
-        let (smallest, largest) = self.ends();
-        if id < smallest || id > largest || !self.filter.may_hold(&Probe::of(hash)) {
+        if id < self.header.smallest || id > self.header.largest || !self.filter.may_hold(&Probe::of(hash)) {
             return Ok(None);
         }
         self.look_up(id)
@@ -119,19 +111,6 @@ impl Run {
         (size_of_val(self) + fences + size_of_val(self.filter.lines())) as u64
     }
 
-    /// The smallest and the largest id.
-    pub(super) fn ends(&self) -> (u128, u128) {
-        (self.header.smallest, self.header.largest)
-    }
-
-    pub(super) fn filter(&self) -> &Filter {
-        &self.filter
-    }
-
-    pub(super) fn log_id(&self) -> LogId {
-        self.header.log_id
-    }
-
     /// Its entries by id. Ends after an error.
     pub(crate) fn iter(&self) -> Iter<'_> {
         let blocks = BlockReader::new(&*self.file, &self.path, self.seed, self.header.data());
@@ -177,10 +156,6 @@ impl Run {
     fn damaged_fence(&self, number: u64) -> StoreError {
         let found = format!("block {number} does not begin with the id that its fence says");
         StoreError::damaged(&self.path, number * BLOCK_BYTES, found)
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 }
 
@@ -253,7 +228,7 @@ pub(crate) struct Iter<'a> {
     over: bool,
 }
 
-impl Iter<'_> {
+impl<'a> Iter<'a> {
     fn step(&mut self) -> Result<Option<Entry>, StoreError> {
         if self.at == self.items {
             let Some(items) = self.blocks.advance()? else {
@@ -288,7 +263,7 @@ impl Iter<'_> {
         self.blocks.position()
     }
 
-    pub(super) fn run(&self) -> &Run {
+    pub(super) fn run(&self) -> &'a Run {
         self.run
     }
 }

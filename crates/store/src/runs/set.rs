@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::bloom::{Filter, Probe};
+use super::format::Header;
 use super::{Run, RunName};
 use crate::StoreError;
 
@@ -50,8 +51,8 @@ impl RunSet {
         runs.sort_unstable_by_key(|run| run.name());
         assert!(runs.windows(2).all(|pair| pair[0].name() < pair[1].name()), "a run is in the set twice");
         let doors = runs.iter().map(|run| {
-            let (smallest, largest) = run.ends();
-            Door { smallest, largest, filter: run.filter().clone() }
+            let Header { smallest, largest, .. } = run.header;
+            Door { smallest, largest, filter: run.filter.clone() }
         });
         let doors = doors.collect();
         let ids = runs.iter().map(|run| run.len()).sum();

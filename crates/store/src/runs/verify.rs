@@ -1,10 +1,10 @@
 //! The ids of some runs held against those of others that are known to be right. Reads only, in bounded memory.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::run::Iter;
-use super::{Entry, Run};
+use super::Run;
+use super::merge::{Found, Merged};
 use crate::StoreError;
 
 /// What is wrong with an id.
@@ -29,20 +29,22 @@ pub(crate) fn compare(
     loop {
         match (&own, &other) {
             (None, None) => return Ok(()),
-            (Some((entry, run)), sound) if sound.as_ref().is_none_or(|(sound, _)| entry.id < sound.id) => {
-                show(WrongId::Extra { run: run.to_path_buf(), id: entry.id });
+            (Some(Found { entry, run, .. }), sound)
+                if sound.as_ref().is_none_or(|sound| entry.id < sound.entry.id) =>
+            {
+                show(WrongId::Extra { run: run.path.clone(), id: entry.id });
                 own = ours.next()?;
             }
-            (Some((entry, run)), Some((sound, _))) if entry.id == sound.id => {
+            (Some(Found { entry, run, .. }), Some(Found { entry: sound, .. })) if entry.id == sound.id => {
                 if entry.place != sound.place {
                     let (id, place, right) = (entry.id, entry.place, sound.place);
-                    show(WrongId::Misplaced { run: run.to_path_buf(), id, place, right });
+                    show(WrongId::Misplaced { run: run.path.clone(), id, place, right });
                 }
                 own = ours.next()?;
                 other = right.next()?;
             }
-            (_, Some((sound, _))) => {
-                show(WrongId::Missing { id: sound.id });
+            (_, Some(sound)) => {
+                show(WrongId::Missing { id: sound.entry.id });
                 other = right.next()?;
             }
             (Some(_), None) => unreachable!("taken by the second arm"),
@@ -50,62 +52,26 @@ pub(crate) fn compare(
     }
 }
 
-/// The entries of several runs by id.
-struct Merged<'a> {
-    sources: Vec<(Entry, &'a Run, Iter<'a>)>,
-}
-
-impl<'a> Merged<'a> {
-    fn of(runs: &'a [Arc<Run>]) -> Result<Merged<'a>, StoreError> {
-        let mut sources = Vec::with_capacity(runs.len());
-        for run in runs {
-            let mut rest = run.iter();
-            if let Some(head) = rest.next().transpose()? {
-                sources.push((head, &**run, rest));
-            }
-        }
-        Ok(Merged { sources })
-    }
-
-    fn next(&mut self) -> Result<Option<(Entry, &'a Path)>, StoreError> {
-        let Some(least) = (0..self.sources.len()).min_by_key(|at| self.sources[*at].0.id) else {
-            return Ok(None);
-        };
-        let (head, run, rest) = &mut self.sources[least];
-        let entry = (*head, run.path());
-        match rest.next().transpose()? {
-            Some(next) => *head = next,
-            None => drop(self.sources.swap_remove(least)),
-        }
-        Ok(Some(entry))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use holdfast_disk::{FileSystem, LogId, SimFs};
     use proptest::prelude::*;
 
-    use super::super::{RunName, seal};
+    use super::super::Entry;
+    use super::super::tests::{new_fs, seal_in};
     use super::*;
 
     /// Runs of these entries; an empty list makes none.
     fn sealed(lists: &[Vec<Entry>]) -> Vec<Arc<Run>> {
-        let fs: Arc<dyn FileSystem> = Arc::new(SimFs::new(1));
-        fs.create_dir_all(Path::new("/ids")).unwrap();
-        let run = |(entries, number): (&Vec<Entry>, u64)| {
-            let made =
-                seal(&fs, Path::new("/ids"), RunName(number), LogId([1; 16]), 7, entries.clone(), &mut || {})
-                    .unwrap();
-            Arc::new(made)
-        };
+        let fs = new_fs();
+        let run =
+            |(entries, number): (&Vec<Entry>, u64)| Arc::new(seal_in(&fs, number, entries.clone()).unwrap());
         lists.iter().zip(1..).filter(|(entries, _)| !entries.is_empty()).map(run).collect()
     }
 
-    fn dealt(ids: &[u128], hands: usize) -> Vec<Vec<Entry>> {
-        let mut lists = vec![Vec::new(); hands];
+    fn dealt(ids: &[u128], runs: usize) -> Vec<Vec<Entry>> {
+        let mut lists = vec![Vec::new(); runs];
         ids.iter().enumerate().for_each(|(at, id)| {
-            lists[at % hands].push(Entry { id: *id, place: u64::try_from(*id).unwrap() * 10 });
+            lists[at % runs].push(Entry { id: *id, place: u64::try_from(*id).unwrap() * 10 });
         });
         lists
     }
@@ -123,12 +89,12 @@ mod tests {
         fn finds_what_the_sets_differ_in(
             both in prop::collection::btree_set(0_u128..2_000, 1..600),
             lost in prop::collection::btree_set(0_u128..2_000, 0..4),
-            hands in (1_usize..5, 1_usize..5),
+            runs in (1_usize..5, 1_usize..5),
         ) {
             let all: Vec<u128> = both.iter().copied().collect();
             let left: Vec<u128> = both.difference(&lost).copied().collect();
             let missing: Vec<u128> = both.intersection(&lost).copied().collect();
-            let (right, ours) = (sealed(&dealt(&all, hands.0)), sealed(&dealt(&left, hands.1)));
+            let (right, ours) = (sealed(&dealt(&all, runs.0)), sealed(&dealt(&left, runs.1)));
             let expected: Vec<WrongId> = missing.iter().map(|id| WrongId::Missing { id: *id }).collect();
             prop_assert_eq!(wrong(&ours, &right), expected);
             let extra: Vec<u128> = wrong(&right, &ours)

@@ -1,16 +1,16 @@
 //! Writing a run: under a temporary name until all of it is durable.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use holdfast_disk::{AlignedBuf, BLOCK, File, FileSystem, LogId};
+use holdfast_disk::{AlignedBuf, BLOCK, File, FileSystem};
 use holdfast_domain::planted::{self, Bug};
 
 use super::bloom::Filter;
 use super::format::{self, BLOCK_BYTES, ENTRIES_PER_BLOCK, Header};
 use super::format::{FENCES_PER_BLOCK, ITEM_BYTES, LINES_PER_BLOCK};
-use super::{Entry, Run, RunName, hash_id};
+use super::{Entry, Run, RunFolder, RunName, hash_id};
 use crate::StoreError;
 
 /// Bytes per write.
@@ -27,11 +27,8 @@ const SORTED_TOGETHER: usize = 16 * 1024;
 ///
 /// Panics if an id is there twice or none at all: every id finishes once, and who has none seals nothing.
 pub(crate) fn seal(
-    fs: &Arc<dyn FileSystem>,
-    dir: &Path,
+    folder: &RunFolder,
     name: RunName,
-    log_id: LogId,
-    key: u64,
     mut entries: Vec<Entry>,
     pause: &mut dyn FnMut(),
 ) -> Result<Run, StoreError> {
@@ -39,8 +36,8 @@ pub(crate) fn seal(
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
         panic!("a run without ids");
     };
-    let header = Header::new(name, log_id, key, entries.len() as u64, (first.id, last.id));
-    write_run(fs, dir, header, key, pause, |writer, pause| {
+    let header = Header::new(folder, name, entries.len() as u64, (first.id, last.id));
+    write_run(folder, header, pause, |writer, pause| {
         entries.iter().try_for_each(|&entry| writer.push(entry, pause))
     })
 }
@@ -60,23 +57,20 @@ fn sort(entries: &mut [Entry], pause: &mut dyn FnMut()) {
 
 /// Lets `fill` push every entry that the header announces, and gives the file its name.
 pub(super) fn write_run(
-    fs: &Arc<dyn FileSystem>,
-    dir: &Path,
+    folder: &RunFolder,
     header: Header,
-    key: u64,
     pause: &mut dyn FnMut(),
     fill: impl FnOnce(&mut RunWriter, &mut dyn FnMut()) -> Result<(), StoreError>,
 ) -> Result<Run, StoreError> {
+    let RunFolder { fs, dir, key, .. } = folder;
     let path = dir.join(header.name.to_string());
     if fs.exists(&path).map_err(StoreError::io("look for", &path))? {
         // Its name is in use, and somebody may rely on what it holds.
         return Err(StoreError::io("create", &path)(io::ErrorKind::AlreadyExists.into()));
     }
     let temporary = dir.join(header.name.temporary());
-    if fs.exists(&temporary).map_err(StoreError::io("look for", &temporary))? {
-        fs.remove(&temporary).map_err(StoreError::io("remove", &temporary))?;
-    }
-    let written = RunWriter::create(&**fs, temporary.clone(), header, key, pause).and_then(|mut writer| {
+    fs.remove_if_there(&temporary).map_err(StoreError::io("remove", &temporary))?;
+    let written = RunWriter::create(&**fs, temporary.clone(), header, *key, pause).and_then(|mut writer| {
         fill(&mut writer, pause)?;
         writer.finish(pause)
     });
@@ -86,7 +80,7 @@ pub(super) fn write_run(
             fs.sync_dir(dir).map_err(StoreError::io("sync", dir))?;
         }
         let file = fs.open_read(&path).map_err(StoreError::io("open", &path))?;
-        Ok(Run::of_parts(path, file, header, key, fences, filter))
+        Ok(Run::of_parts(path, file, header, *key, fences, filter))
     });
     if installed.is_err() {
         // It may be large, and the disk full. What went wrong is told already.

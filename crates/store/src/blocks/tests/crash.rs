@@ -36,7 +36,7 @@ fn run(
 
 /// Every file's bytes.
 fn contents(fs: &SimFs) -> Vec<(String, Vec<u8>)> {
-    let read = |name: String| (name.clone(), fs.contents(&dir().join(name)).unwrap());
+    let read = |name: String| (name.clone(), fs.bytes_of(&dir().join(name)).unwrap());
     names(fs).into_iter().map(read).collect()
 }
 
@@ -88,7 +88,7 @@ fn a_crash_while_opening_is_harmless() {
             fs.freeze_at_sync(sync);
             assert!(open_with(&fs, Some(end.clone()), SMALL).is_err());
             let after = fs.crash(seed);
-            assert_eq!(open(&after, Some(end)).verify(u64::MAX).unwrap(), before as u64);
+            assert_eq!(open(&after, Some(end)).reader().verify(u64::MAX).unwrap(), before as u64);
         }
     }
 }

@@ -29,11 +29,11 @@ fn a_flipped_byte_is_damage_for_the_records_of_its_block_and_no_others() {
             let good = positions.iter().filter(|position| *position / 4096 < at / 4096).count();
             assert_eq!(scanned.len(), good + 1);
             assert!(is_damaged(&scanned[good].as_ref().map(drop).map_err(|_| damaged()), &file(0)));
-            assert!(is_damaged(&files.verify(u64::MAX), &file(0)));
+            assert!(is_damaged(&files.reader().verify(u64::MAX), &file(0)));
         }
         fs.flip_byte(&file(0), at, mask);
     }
-    assert_eq!(files.verify(u64::MAX).unwrap(), 100);
+    assert_eq!(files.reader().verify(u64::MAX).unwrap(), 100);
 }
 
 fn damaged() -> StoreError {
@@ -44,14 +44,14 @@ fn damaged() -> StoreError {
 fn swapped_blocks_are_noticed() {
     let fs = SimFs::new(1);
     let (files, positions) = written(&fs);
-    let (first, second) = (fs.contents(&file(0)).unwrap(), fs.contents(&file(4)).unwrap());
+    let (first, second) = (fs.bytes_of(&file(0)).unwrap(), fs.bytes_of(&file(4)).unwrap());
     // Within a file, and between files.
     let within = [&first[4096..8192], &first[..4096], &first[8192..]].concat();
     let between = [&second[..4096], &first[4096..]].concat();
     for bytes in [within, between] {
         fs.open(&file(0)).unwrap().write_at(&bytes, 0).unwrap();
         assert!(is_damaged(&files.reader().read(positions[0]), &file(0)));
-        assert!(is_damaged(&files.verify(u64::MAX), &file(0)));
+        assert!(is_damaged(&files.reader().verify(u64::MAX), &file(0)));
     }
 }
 
@@ -61,19 +61,19 @@ fn files_of_another_log_or_kind_are_noticed_when_opened() {
     let end = written(&fs).0.end();
     let mut other = LOG;
     other.0[3] ^= 1;
-    for (log, kind) in [(other, Kind::Outcomes), (LOG, Kind::Callbacks)] {
-        let shared: Arc<dyn FileSystem> = Arc::new(fs.clone());
-        let opened = BlockFiles::create_or_open(shared, &dir(), log, kind, Some(end.clone()), SMALL);
+    for (log_id, kind) in [(other, Kind::Outcomes), (LOG, Kind::Callbacks)] {
+        let other = BlockFolder { log_id, kind, ..folder(&fs) };
+        let opened = BlockFiles::create_or_open(other, Some(end.clone()), SMALL);
         assert!(matches!(opened, Err(StoreError::Damaged { .. })));
     }
-    assert_eq!(open(&fs, Some(end)).verify(u64::MAX).unwrap(), 100);
+    assert_eq!(open(&fs, Some(end)).reader().verify(u64::MAX).unwrap(), 100);
 }
 
 #[test]
 fn a_later_version_is_named() {
     let fs = SimFs::new(1);
     let (files, positions) = written(&fs);
-    let mut block = fs.contents(&file(0)).unwrap();
+    let mut block = fs.bytes_of(&file(0)).unwrap();
     block.truncate(4096);
     block[6] = 2;
     let seed = crc32c::crc32c_append(crc32c::crc32c(&LOG.0), &[1]);
@@ -92,7 +92,7 @@ fn missing_short_and_long_files_are_named_and_nothing_is_changed() {
     assert_eq!(before.len(), 3);
     let opened = || open_with(&fs, Some(end.clone()), SMALL);
 
-    let contents = fs.contents(&file(4)).unwrap();
+    let contents = fs.bytes_of(&file(4)).unwrap();
     for bytes in [&contents[..contents.len() - 1], &[], &[&contents[..], &[0]].concat()] {
         fs.put(&file(4), bytes);
         assert!(is_damaged(&opened(), &file(4)));
@@ -101,7 +101,7 @@ fn missing_short_and_long_files_are_named_and_nothing_is_changed() {
     assert!(is_damaged(&opened(), &file(4)));
     fs.put(&file(4), &contents);
 
-    let last = fs.contents(&file(8)).unwrap();
+    let last = fs.bytes_of(&file(8)).unwrap();
     fs.put(&file(8), &last[..last.len() - 1]);
     assert!(is_damaged(&opened(), &file(8)));
     fs.put(&file(8), &last);
@@ -109,7 +109,7 @@ fn missing_short_and_long_files_are_named_and_nothing_is_changed() {
     assert!(is_damaged(&opened(), &file(5)), "no multiple of the blocks of a file");
     fs.remove(&file(5)).unwrap();
     fs.put(&dir().join("notes.txt"), b"not ours");
-    assert_eq!(opened().unwrap().verify(u64::MAX).unwrap(), 100);
+    assert_eq!(opened().unwrap().reader().verify(u64::MAX).unwrap(), 100);
     assert_eq!(names(&fs).len(), before.len() + 1);
 }
 
@@ -129,5 +129,5 @@ fn an_end_that_is_none_is_refused() {
     for end in refused {
         assert!(matches!(open_with(&fs, Some(end), SMALL), Err(StoreError::Damaged { .. })));
     }
-    assert_eq!(open(&fs, Some(end)).verify(u64::MAX).unwrap(), 100);
+    assert_eq!(open(&fs, Some(end)).reader().verify(u64::MAX).unwrap(), 100);
 }

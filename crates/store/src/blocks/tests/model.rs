@@ -49,7 +49,7 @@ impl Model {
 
     fn check(&self, files: &BlockFiles) {
         let (reader, mut out) = (files.reader(), Vec::new());
-        let start = files.start();
+        let start = files.reader().start();
         assert!(start / 4096 <= self.removed / 4096, "nothing is removed that was not asked for");
         for (number, (position, record)) in self.records.iter().enumerate() {
             let there = *position >= start;
@@ -75,7 +75,7 @@ impl Model {
             let scanned = reader.scan(position, to).count();
             assert_eq!(scanned, expected(from).count().saturating_sub(1));
         }
-        assert_eq!(files.verify(u64::MAX).unwrap(), expected(0).count() as u64);
+        assert_eq!(files.reader().verify(u64::MAX).unwrap(), expected(0).count() as u64);
         for (end, before) in &self.ends {
             if end.position >= start && *before <= self.published {
                 let scanned: Vec<_> = reader.scan(end.position, u64::MAX).map(Result::unwrap).collect();
@@ -147,7 +147,7 @@ fn the_golden_file_is_read_and_written_byte_for_byte() {
     let mut files = open_with(&fs, None, options).unwrap();
     let positions = append(&mut files, 0..40);
     flush(&mut files);
-    assert_eq!(fs.contents(&file(0)).unwrap(), GOLDEN);
+    assert_eq!(fs.bytes_of(&file(0)).unwrap(), GOLDEN);
 
     let end = files.end();
     let fixture = SimFs::new(2);
@@ -156,7 +156,7 @@ fn the_golden_file_is_read_and_written_byte_for_byte() {
     for (number, position) in positions.into_iter().enumerate() {
         assert_eq!(files.reader().read(position).unwrap(), Some(record(number)));
     }
-    assert_eq!(files.verify(u64::MAX).unwrap(), 40);
+    assert_eq!(files.reader().verify(u64::MAX).unwrap(), 40);
 }
 
 #[test]
@@ -173,7 +173,10 @@ fn a_block_is_filled_to_its_last_byte() {
     assert_eq!(files.end().position, 3 * 4096 + 16);
     files.publish();
     flush(&mut files);
-    assert_eq!((files.verify(u64::MAX).unwrap(), fs.contents(&file(0)).unwrap().len()), (6, 3 * 4096));
+    assert_eq!(
+        (files.reader().verify(u64::MAX).unwrap(), fs.bytes_of(&file(0)).unwrap().len()),
+        (6, 3 * 4096)
+    );
 }
 
 #[test]
@@ -208,7 +211,7 @@ fn removed_files_are_gone_and_the_rest_stays() {
     let second = 4 * 4096 + 16;
     files.remove_before(8 * 4096 - 1).unwrap().run().unwrap();
     assert!(files.remove_before(second).is_none(), "done");
-    assert_eq!((files.start(), reader.start(), names(&fs).len()), (second, second, 3));
+    assert_eq!((files.reader().start(), reader.start(), names(&fs).len()), (second, second, 3));
     assert_eq!(reader.read(positions[0]).unwrap(), None);
     let kept = positions.iter().filter(|at| **at >= second);
     assert!(scan.map(|item| item.unwrap().0).eq(kept.copied()), "the scan leaves out what went");
@@ -217,12 +220,12 @@ fn removed_files_are_gone_and_the_rest_stays() {
     let end = files.end();
     assert!(is_damaged(&open_with(&fs, Some(end.clone()), SMALL), &file(0)), "all of it was needed");
     let files = open_with(&fs, Some(end.clone()), Options { needed_from: second, ..SMALL }).unwrap();
-    assert_eq!(files.start(), second);
+    assert_eq!(files.reader().start(), second);
     // A crash may bring a removed file back before one that stays removed.
     fs.put(&file(0), &[0; 4 * 4096]);
     fs.remove(&file(4)).unwrap();
     let files = open_with(&fs, Some(end), Options { needed_from: 8 * 4096, ..SMALL }).unwrap();
-    assert_eq!((files.start(), names(&fs).len()), (8 * 4096 + 16, 2));
+    assert_eq!((files.reader().start(), names(&fs).len()), (8 * 4096 + 16, 2));
 }
 
 #[test]

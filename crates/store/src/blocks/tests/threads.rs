@@ -12,15 +12,10 @@ const FRAME: usize = 100;
 fn readers_on_other_threads_see_what_was_published() {
     let temp = tempfile::tempdir().unwrap();
     let options = Options { file_blocks: 512, chunk_blocks: 16, needed_from: 0 };
-    let mut files = BlockFiles::create_or_open(
-        Arc::new(RealFs),
-        &temp.path().join("outcomes"),
-        LOG,
-        Kind::Outcomes,
-        None,
-        options,
-    )
-    .unwrap();
+    let dir = temp.path().join("outcomes");
+    let folder = BlockFolder { fs: Arc::new(RealFs), dir, log_id: LOG, kind: Kind::Outcomes };
+    let open = |end| BlockFiles::create_or_open(folder.clone(), end, options).unwrap();
+    let mut files = open(None);
     let reader = files.reader();
     let syncer = files.sync_handle();
     let published = Mutex::new(Vec::<u64>::new());
@@ -74,17 +69,15 @@ fn readers_on_other_threads_see_what_was_published() {
     });
     flush(&mut files);
     files.sync_handle().sync().unwrap();
-    assert_eq!(files.verify(u64::MAX).unwrap(), RECORDS as u64);
+    assert_eq!(files.reader().verify(u64::MAX).unwrap(), RECORDS as u64);
 
     // Opened again at an earlier place of a file, the same bytes come back.
     let (end, all) = (files.end(), published.into_inner().unwrap());
     drop(files);
-    let dir = temp.path().join("outcomes");
-    let open = |end| BlockFiles::create_or_open(Arc::new(RealFs), &dir, LOG, Kind::Outcomes, end, options);
     let half = all[RECORDS / 2] / 4096 * 4096;
-    let mut files = open(Some(End { position: half + 16, tail: Vec::new() })).unwrap();
+    let mut files = open(Some(End { position: half + 16, tail: Vec::new() }));
     let first = all.iter().position(|position| *position >= half).unwrap();
     assert_eq!(append(&mut files, first..RECORDS), all[first..]);
     flush(&mut files);
-    assert_eq!((files.end(), files.verify(u64::MAX).unwrap()), (end, RECORDS as u64));
+    assert_eq!((files.end(), files.reader().verify(u64::MAX).unwrap()), (end, RECORDS as u64));
 }

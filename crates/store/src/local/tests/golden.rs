@@ -1,7 +1,4 @@
-//! What a store with tokens writes, committed. If one of these fails, old directories cannot be read any more: that needs a
-//! new format version, not a new fixture. `HOLDFAST_BLESS=1` writes the fixtures for a new version.
-
-use std::path::PathBuf;
+//! What a store with tokens writes, committed.
 
 use holdfast_domain::effects::{Effects, TokenRows};
 use holdfast_domain::tokens::{
@@ -9,8 +6,9 @@ use holdfast_domain::tokens::{
 };
 use holdfast_domain::view::{Spenders, Spends, Tokens};
 
+use super::voyage::run_all_jobs;
 use super::*;
-use crate::Tables;
+use crate::held::committed;
 
 const GOLDEN_LOG: LogId = LogId([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
 const OFFSET: u64 = 77;
@@ -22,37 +20,20 @@ const FILES: [(&str, &str); 3] = [
     ("spent-ids/00000000000000000001.run", "v1-spent.run"),
 ];
 
-pub(super) fn committed(name: &str) -> Vec<u8> {
-    std::fs::read(fixture(name)).expect("the fixture")
-}
-
-fn fixture(name: &str) -> PathBuf {
-    [env!("CARGO_MANIFEST_DIR"), "tests", "fixtures", name].iter().collect()
-}
-
 /// What a new store leaves on the disk: it is filled, and a checkpoint is made.
 pub(super) fn written_by(fill: impl FnOnce(&mut LocalStore)) -> SimFs {
     let fs = SimFs::new(1);
-    let shared: Arc<dyn FileSystem> = Arc::new(fs.clone());
-    let mut store = LocalStore::create(&shared, Path::new(DIR), GOLDEN_LOG).unwrap();
+    let mut store = LocalStore::create(&fs.shared(), Path::new(DIR), GOLDEN_LOG).unwrap();
     fill(&mut store);
     assert!(store.begin_checkpoint(OFFSET, vec![1, 2, 3]));
-    while let Some(job) = store.take_job() {
-        store.absorb(job.run(&mut || {}).unwrap());
-    }
+    run_all_jobs(&mut store, &mut Vec::new());
     fs
 }
 
 /// Fails unless a file of the store is, byte for byte, the fixture.
 #[track_caller]
 pub(super) fn assert_committed(fs: &SimFs, (file, name): (&str, &str)) {
-    let bytes = fs.contents(&Path::new(DIR).join(file)).unwrap();
-    if std::env::var_os("HOLDFAST_BLESS").is_some() {
-        std::fs::write(fixture(name), &bytes).expect("write the fixture");
-    }
-    let committed = committed(name);
-    let differing = bytes.iter().zip(&committed).position(|(new, old)| new != old);
-    assert_eq!((bytes.len(), differing), (committed.len(), None), "{name}");
+    crate::held::assert_committed(&fs.bytes_of(&Path::new(DIR).join(file)).unwrap(), name);
 }
 
 /// The store of a directory with these fixtures.
@@ -62,8 +43,7 @@ pub(super) fn read_committed(files: &[(&str, &str)]) -> LocalStore {
         fs.create_dir_all(&Path::new(DIR).join(folder)).unwrap();
     }
     files.iter().for_each(|(file, name)| fs.put(&Path::new(DIR).join(file), &committed(name)));
-    let shared: Arc<dyn FileSystem> = Arc::new(fs);
-    let found = recover(&shared, Path::new(DIR)).unwrap().expect("a checkpoint");
+    let found = recover(&fs.shared(), Path::new(DIR)).unwrap().expect("a checkpoint");
     assert_eq!((found.log_id, found.offset, &found.progress[..]), (GOLDEN_LOG, OFFSET, &[1, 2, 3][..]));
     found.store
 }

@@ -7,15 +7,16 @@ use holdfast_domain::ids::{ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::shop::{
     ByTokens, ByTransfers, Charge, Charging, CheckoutAnswer, CheckoutRow, ItemRow, Items, KeyRow, Line,
-    Order, OrderId, OrderRow, OrderState, Secret, ShopCounts, ShopEffect, SideBranch, SideRow, SideSaid,
-    Sides, TrNum, UserRow, Whole, Why,
+    Order, OrderRow, OrderState, Secret, ShopCounts, ShopEffect, SideBranch, SideRow, SideSaid, Sides, TrNum,
+    UserRow, Why,
 };
 use holdfast_domain::tokens::Fingerprint;
 use holdfast_domain::view::{Checkouts, Items as _, KeyEnds, Orders, ShopSettings, ShopSize, Users};
 
-use super::golden::{assert_committed, committed, read_committed, written_by};
+use super::golden::{assert_committed, read_committed, written_by};
 use super::*;
-use crate::Tables;
+use crate::conformance::shop::{id, whole};
+use crate::held::committed;
 
 const BEGUN: Millis = 1_790_000_000_000;
 
@@ -28,22 +29,14 @@ const FILES: [(&str, &str); 3] = [
 /// A checkpoint has one way to charge; this is the other.
 const BY_TOKENS: (&str, &str) = ("checkpoints/00000000000000000077.ckp", "v1-shop-by-tokens.ckp");
 
-fn whole(number: u64) -> Whole {
-    Whole::new(number).unwrap()
-}
-
 fn tr(number: u64) -> TrNum {
     TrNum::try_from(number).unwrap()
 }
 
-fn id(name: &str) -> OrderId {
-    name.parse().unwrap()
-}
-
 fn order(name: &str, state: OrderState, failed: Option<Why>, life: u32) -> OrderRow {
-    let line = |item: &str, amnt| Line { id: item.parse().unwrap(), amnt: whole(amnt) };
+    let line = |item: &str, amnt| Line { id: id(item), amnt: whole(amnt) };
     let items = Items::new(vec![line("item-1", 2), line("item-2", 1), line("item-1", 3)]).unwrap();
-    let (order_id, user_id, amount) = (id(name), "user-1".parse().unwrap(), whole(300));
+    let (order_id, user_id, amount) = (id(name), id("user-1"), whole(300));
     OrderRow { order: Order { order_id, user_id, items, amount, state }, failed, life }
 }
 
@@ -137,16 +130,12 @@ fn by_tokens() -> Charging {
 }
 
 fn users() -> [UserRow; 2] {
-    let row = |name: &str, credit| UserRow { id: name.parse().unwrap(), credit: whole(credit) };
+    let row = |name: &str, credit| UserRow { id: id(name), credit: whole(credit) };
     [row("user-1", 0), row("user-2", i64::MAX as u64)]
 }
 
 fn items() -> [ItemRow; 2] {
-    let row = |name: &str, stock, price| ItemRow {
-        id: name.parse().unwrap(),
-        stock: whole(stock),
-        price: whole(price),
-    };
+    let row = |name: &str, stock, price| ItemRow { id: id(name), stock: whole(stock), price: whole(price) };
     [row("item-1", 10, 50), row("item-2", 1_000_000, 0)]
 }
 

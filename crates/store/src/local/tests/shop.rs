@@ -3,23 +3,19 @@
 use holdfast_domain::effects::Effects;
 use holdfast_domain::shop::{
     CheckoutOrder, CheckoutRow, IdempotencyKey, ItemRow, KeyRow, OrderId, Said, ShopCommand, Side, Sides,
-    TrNum, TryKey, UserRow, Whole,
+    TrNum, TryKey, UserRow,
 };
 use holdfast_domain::tokens::Fingerprint;
 use holdfast_domain::view::{Checkouts, Orders, ShopSettings, ShopSize};
 
-use super::voyage::{Voyage, effects_of, moves, recovered, run_all_jobs};
+use super::voyage::{recovered, report, store_of};
 use super::*;
-use crate::StoreCheck;
+use crate::conformance::shop::whole;
 
 const ORDERS: u64 = 12;
 
 /// A command in numbers: what, which order, and how much.
 type Wish = (u8, u64, u64);
-
-fn whole(number: u64) -> Whole {
-    Whole::new(number).unwrap()
-}
 
 fn order(number: u64) -> OrderId {
     number.to_string().parse().unwrap()
@@ -71,11 +67,6 @@ fn first_frame() -> Frame {
     (50, all.into_iter().map(|command| Command::Shop(Box::new(command))).collect())
 }
 
-fn frame_of(now: Millis, wanted: &[Wish]) -> Frame {
-    let expire = Command::Expire(Expire { holds_max: 2 });
-    (now, std::iter::once(expire).chain(wanted.iter().map(command)).collect())
-}
-
 /// Users, items, open checkouts, keys.
 type AllRows = (Vec<UserRow>, Vec<ItemRow>, Vec<Arc<CheckoutRow>>, Vec<Arc<KeyRow>>);
 
@@ -110,20 +101,11 @@ fn wishes() -> impl Strategy<Value = Vec<Wish>> {
     prop::collection::vec((0..15_u8, 0..ORDERS, 0..60_u64), 1..8)
 }
 
-/// A right store, from the log alone, with its own checkpoint at the end.
-fn derived(log: &[Frame]) -> LocalStore {
-    let mut store = empty_on(&SimFs::new(8));
-    (0..).zip(log).for_each(|(number, frame)| drop(effects_of(&mut store, number, frame)));
-    assert!(store.begin_checkpoint(log.len() as u64, Vec::new()));
-    run_all_jobs(&mut store, &mut Vec::new());
-    store
-}
-
-fn findings(fs: &SimFs, at: u64, right: &LocalStore) -> Vec<String> {
-    let shared: Arc<dyn FileSystem> = Arc::new(fs.clone());
-    let mut check = StoreCheck::open(&shared, Path::new(DIR), LOG).unwrap();
-    check.compare(at, right);
-    check.finish().findings.into_iter().map(|finding| finding.found).collect()
+/// What verify finds of the last checkpoint, held against a store that is derived from this log alone.
+fn findings(fs: &SimFs, log: &[Frame]) -> Vec<String> {
+    let end = log.len() as u64;
+    let report = report(fs, &store_of(&SimFs::new(8), log, &[end]), end);
+    report.findings.into_iter().map(|finding| finding.found).collect()
 }
 
 proptest! {
@@ -134,12 +116,14 @@ proptest! {
         let mut voyage = Voyage::new();
         voyage.frame(first_frame());
         for one in moves {
-            voyage.make(one, |number, wanted: &[Wish]| frame_of(100 + 20 * number.cast_signed(), wanted));
+            voyage.make(one, |number, wanted: &[Wish]| {
+                frame_of(100 + 20 * number.cast_signed(), wanted.iter().map(command))
+            });
         }
         same_shop(&mut voyage.local, &voyage.plain);
         voyage.whole_checkpoint();
         let Voyage { fs, plain, log, .. } = voyage;
-        prop_assert_eq!(findings(&fs, log.len() as u64, &derived(&log)), Vec::<String>::new());
+        prop_assert_eq!(findings(&fs, &log), Vec::<String>::new());
         same_shop(&mut recovered(&fs, &log), &plain);
     }
 }
@@ -147,17 +131,15 @@ proptest! {
 #[test]
 fn verify_tells_a_row_that_the_log_does_not_lead_to() {
     let fs = SimFs::new(1);
-    let mut store = empty_on(&fs);
-    let log = [first_frame(), frame_of(100, &[(0, 1, 1), (9, 0, 1), (1, 2, 1), (0, 3, 3)])];
-    (0..).zip(&log).for_each(|(number, frame)| drop(effects_of(&mut store, number, frame)));
-    assert!(store.begin_checkpoint(2, Vec::new()));
-    run_all_jobs(&mut store, &mut Vec::new());
-    assert_eq!(findings(&fs, 2, &derived(&log)), Vec::<String>::new());
+    let wanted = [(0, 1, 1), (9, 0, 1), (1, 2, 1), (0, 3, 3)];
+    let log = [first_frame(), frame_of(100, wanted.iter().map(command))];
+    drop(store_of(&fs, &log, &[2]));
+    assert_eq!(findings(&fs, &log), Vec::<String>::new());
     // The same log but for a little more credit and one more open checkout.
     let mut other = log;
     other[1].1.push(command(&(11, 0, 1)));
     other[1].1.push(command(&(1, 5, 2)));
-    let found = findings(&fs, 2, &derived(&other)).join("\n");
+    let found = findings(&fs, &other).join("\n");
     for what in ["user \"1\" is", "order \"5\" is", "open checkout \"5\" is not in it"] {
         assert!(found.contains(what), "{what} is not in:\n{found}");
     }

@@ -3,6 +3,7 @@
 use holdfast_domain::effects::Effects;
 
 use super::*;
+use crate::{StoreCheck, StoreReport};
 
 /// What happens next. Wishes become a frame's commands.
 #[derive(Debug, Clone)]
@@ -21,8 +22,8 @@ pub(super) fn moves<W: std::fmt::Debug + Clone>(
 ) -> impl Strategy<Value = Vec<Move<W>>> {
     let one = prop_oneof![
         8 => wishes.prop_map(Move::Frame),
-        1 => Just(Move::Begin),
-        3 => any::<prop::sample::Index>().prop_map(Move::RunJob),
+        2 => Just(Move::Begin),
+        6 => any::<prop::sample::Index>().prop_map(Move::RunJob),
         3 => Just(Move::Whole),
         1 => any::<u64>().prop_map(Move::Crash),
     ];
@@ -39,25 +40,53 @@ pub(super) fn run_all_jobs(store: &mut LocalStore, waiting: &mut Vec<Job>) {
     }
 }
 
-/// Decides the frame of that number and takes it over. Frames lie far enough apart for the records of each.
+/// Begins a checkpoint after so many frames; `false` if one is being made.
+pub(super) fn begin(store: &mut LocalStore, frames: u64) -> bool {
+    store.begin_checkpoint(frames, vec![9; frames as usize])
+}
+
+/// Makes a checkpoint after so many frames, from its beginning to its end.
+pub(super) fn checkpoint(store: &mut LocalStore, frames: u64) {
+    assert!(begin(store, frames));
+    run_all_jobs(store, &mut Vec::new());
+}
+
+/// The store of `log`, with checkpoints after so many frames as `at` says.
+pub(super) fn store_of(fs: &SimFs, log: &[Frame], at: &[u64]) -> LocalStore {
+    let mut store = empty_on(fs);
+    for (number, frame) in (0..).zip(log) {
+        effects_of(&mut store, number, frame);
+        if at.contains(&(number + 1)) {
+            checkpoint(&mut store, number + 1);
+        }
+    }
+    store
+}
+
+/// What verify finds of the checkpoint at `at`, held against a store that is right.
+pub(super) fn report(fs: &SimFs, right: &LocalStore, at: u64) -> StoreReport {
+    let mut check = StoreCheck::open(&fs.shared(), Path::new(DIR), LOG).unwrap();
+    check.compare(at, right);
+    check.finish()
+}
+
+/// Frames lie far enough apart for the records of each.
+pub(super) const fn offset_of(number: u64) -> u64 {
+    number * 1_000
+}
+
+/// Decides the frame of that number and takes it over.
 pub(super) fn effects_of(store: &mut impl Store, number: u64, (time, commands): &Frame) -> Effects {
-    let mut keys = Vec::new();
-    commands.iter().for_each(|command| command.each_key(&mut |key| keys.push(key)));
-    store.load(&mut keys.into_iter()).unwrap();
-    let base_offset = number * 1_000;
-    let input = FrameInput { base_offset, time: *time, order: PrepareOrder::Arrival, commands };
-    let effects = decide(store, &input);
-    store.apply(&effects, *time);
-    store.settle(&effects);
-    effects
+    store.sort_due(*time);
+    conformance::frame_at(store, offset_of(number), *time, commands)
 }
 
 /// The store after a loss of power: a checkpoint, if there is one, and the log from there.
 pub(super) fn recovered(fs: &SimFs, log: &[Frame]) -> LocalStore {
-    let shared: Arc<dyn FileSystem> = Arc::new(fs.clone());
-    let (from, mut store) = match recover(&shared, Path::new(DIR)).unwrap() {
+    let (from, mut store) = match recover(&fs.shared(), Path::new(DIR)).unwrap() {
         Some(found) => {
             found.remove_unneeded().unwrap();
+            assert_eq!((found.log_id, found.progress.len() as u64), (LOG, found.offset));
             (found.offset, found.store)
         }
         None => (0, empty_on(fs)),
@@ -95,7 +124,7 @@ impl Voyage {
     pub(super) fn whole_checkpoint(&mut self) {
         run_all_jobs(&mut self.local, &mut self.waiting);
         let end = self.log.len() as u64;
-        assert!(self.local.begin_checkpoint(end, vec![]) || self.local.newest_checkpoint() == Some(end));
+        assert!(begin(&mut self.local, end) || self.local.newest_checkpoint() == Some(end));
         run_all_jobs(&mut self.local, &mut self.waiting);
     }
 
@@ -103,7 +132,7 @@ impl Voyage {
     pub(super) fn make<W>(&mut self, one: Move<W>, frame_of: impl Fn(u64, &[W]) -> Frame) -> bool {
         match one {
             Move::Frame(wanted) => self.frame(frame_of(self.log.len() as u64, &wanted)),
-            Move::Begin => drop(self.local.begin_checkpoint(self.log.len() as u64, vec![])),
+            Move::Begin => drop(begin(&mut self.local, self.log.len() as u64)),
             Move::RunJob(which) => {
                 self.waiting.extend(std::iter::from_fn(|| self.local.take_job()));
                 // Merges may overtake and be overtaken; all else keeps its order.

@@ -63,7 +63,7 @@ fn a_damaged_input_stops_the_merge() {
 fn another_length_is_noticed() {
     let fs = new_fs();
     let run = seal_in(&fs, 1, entries(1, IDS)).expect("seal");
-    let bytes = fs.contents(&path(1)).expect("read");
+    let bytes = fs.bytes_of(&path(1)).expect("read");
     for length in (0..bytes.len()).step_by(512).chain([1, bytes.len() - 1, bytes.len() - 4097]) {
         fs.put(&path(2), &bytes[..length]);
         fs.put(&path(1), &bytes[..length]);
@@ -77,7 +77,7 @@ fn another_length_is_noticed() {
     fs.put(&path(1), &bytes);
     // Cut while it is open: the blocks that are left answer, the others do not.
     let run = open_in(&fs, 1).expect("open");
-    shared(&fs).open(&path(1)).expect("open").set_len(2 * BLOCK as u64).expect("cut");
+    fs.open(&path(1)).expect("open").set_len(2 * BLOCK as u64).expect("cut");
     let written = sorted(entries(1, IDS));
     assert_eq!(get(&run, written[0].id).expect("there"), Some(written[0].place));
     assert!(damaged(get(&run, written[399].id)) && damaged(run.verify()));
@@ -119,12 +119,12 @@ fn misplaced_and_foreign_blocks_are_noticed() {
     let written = entries(1, IDS);
     seal_in(&fs, 1, written.clone()).expect("seal");
     seal_in(&fs, 2, entries(2, IDS)).expect("seal");
-    let bytes = fs.contents(&path(1)).expect("read");
-    let other_run = fs.contents(&path(2)).expect("read");
+    let bytes = fs.bytes_of(&path(1)).expect("read");
+    let other_run = fs.bytes_of(&path(2)).expect("read");
     let elsewhere = new_fs();
-    let other_log = LogId([8; 16]);
-    seal(&shared(&elsewhere), dir(), RunName(1), other_log, KEY, written.clone(), &mut || {}).expect("seal");
-    let other_log = elsewhere.contents(&path(1)).expect("read");
+    let other_log = RunFolder { log_id: LogId([8; 16]), ..folder(&elsewhere) };
+    seal(&other_log, RunName(1), written.clone(), &mut || {}).expect("seal");
+    let other_log = elsewhere.bytes_of(&path(1)).expect("read");
     assert!(!noticed(&bytes, &written));
     for number in 0..bytes.len() / BLOCK {
         for from in (0..bytes.len() / BLOCK).filter(|&from| from != number) {
@@ -145,11 +145,11 @@ fn misplaced_and_foreign_blocks_are_noticed() {
 fn strangers_are_sent_away() {
     let fs = new_fs();
     seal_in(&fs, 1, entries(1, IDS)).expect("seal");
-    let open = |name, log_id, key| Run::open(&shared(&fs), dir(), RunName(name), log_id, key);
+    let open = |name, log_id, key| Run::open(&RunFolder { log_id, key, ..folder(&fs) }, RunName(name));
     let foreign = open(1, LogId([8; 16]), KEY);
     assert!(matches!(foreign, Err(StoreError::Foreign { expected: LogId([8, ..]), found: LOG, .. })));
     assert!(damaged(open(1, LOG, KEY + 1)), "another key would not find what is there");
-    let mut bytes = fs.contents(&path(1)).expect("read");
+    let mut bytes = fs.bytes_of(&path(1)).expect("read");
     fs.put(&path(2), &bytes);
     assert!(damaged(open(2, LOG, KEY)), "under another's name");
     bytes[8] = 2;
@@ -165,7 +165,7 @@ fn contradictions_are_noticed() {
     let fs = new_fs();
     let written = sorted(entries(1, IDS));
     seal_in(&fs, 1, written.clone()).expect("seal");
-    let bytes = fs.contents(&path(1)).expect("read");
+    let bytes = fs.bytes_of(&path(1)).expect("read");
     let seed = crc32c::crc32c_append(crc32c::crc32c(&LOG.0), &1_u64.to_le_bytes());
     let forge = |number: usize, change: &dyn Fn(&mut [u8])| {
         let mut forged = block(&bytes, number).to_vec();

@@ -6,10 +6,9 @@ mod golden;
 mod model;
 mod speed;
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
-use holdfast_disk::{FileSystem, LogId, SimFs};
+use holdfast_disk::SimFs;
 
 use super::*;
 use crate::StoreError;
@@ -25,14 +24,14 @@ fn path(name: u64) -> PathBuf {
     dir().join(RunName(name).to_string())
 }
 
-fn new_fs() -> SimFs {
+pub(super) fn new_fs() -> SimFs {
     let fs = SimFs::new(1);
     fs.create_dir_all(dir()).expect("create the directory");
     fs
 }
 
-fn shared(fs: &SimFs) -> Arc<dyn FileSystem> {
-    Arc::new(fs.clone())
+fn folder(fs: &SimFs) -> RunFolder {
+    RunFolder { fs: fs.shared(), dir: dir().to_owned(), log_id: LOG, key: KEY }
 }
 
 /// `count` entries in a scrambled order; `stream` keeps runs apart.
@@ -50,16 +49,16 @@ fn sorted(mut entries: Vec<Entry>) -> Vec<Entry> {
     entries
 }
 
-fn seal_in(fs: &SimFs, name: u64, entries: Vec<Entry>) -> Result<Run, StoreError> {
-    seal(&shared(fs), dir(), RunName(name), LOG, KEY, entries, &mut || {})
+pub(super) fn seal_in(fs: &SimFs, name: u64, entries: Vec<Entry>) -> Result<Run, StoreError> {
+    seal(&folder(fs), RunName(name), entries, &mut || {})
 }
 
 fn merge_in(fs: &SimFs, name: u64, inputs: &[Arc<Run>]) -> Result<Run, StoreError> {
-    merge(&shared(fs), dir(), RunName(name), LOG, KEY, inputs, &mut || {})
+    merge(&folder(fs), RunName(name), inputs, &mut || {})
 }
 
 fn open_in(fs: &SimFs, name: u64) -> Result<Run, StoreError> {
-    Run::open(&shared(fs), dir(), RunName(name), LOG, KEY)
+    Run::open(&folder(fs), RunName(name))
 }
 
 fn get(run: &Run, id: u128) -> Result<Option<u64>, StoreError> {

@@ -151,7 +151,7 @@ fn the_smallest_and_the_largest_id_of_all_are_ids_like_others() {
 fn memory_and_file_are_as_large_as_said() {
     let fs = new_fs();
     let run = seal_in(&fs, 1, entries(1, 100_000)).expect("seal");
-    assert_eq!(run.file_bytes(), fs.contents(&path(1)).expect("read").len() as u64);
+    assert_eq!(run.file_bytes(), fs.bytes_of(&path(1)).expect("read").len() as u64);
     let per_id = run.memory_bytes() as f64 / run.len() as f64;
     assert!((3.2..3.4).contains(&per_id), "{per_id} bytes of memory per id");
 }
@@ -161,8 +161,7 @@ fn a_merge_pauses_between_pieces() {
     let fs = new_fs();
     let inputs = [1, 2].map(|n| Arc::new(seal_in(&fs, n, entries(n, 30_000)).expect("seal")));
     let mut pauses = 0;
-    let merged =
-        merge(&shared(&fs), dir(), RunName(3), LOG, KEY, &inputs, &mut || pauses += 1).expect("merge");
+    let merged = merge(&folder(&fs), RunName(3), &inputs, &mut || pauses += 1).expect("merge");
     assert_eq!(pauses, merged.file_bytes() / (256 * 1024));
 }
 
@@ -199,12 +198,12 @@ fn a_name_in_use_is_not_used_again() {
 #[test]
 fn real_files_hold_what_was_sealed() {
     let temporary = tempfile::tempdir().expect("a directory");
-    let fs: Arc<dyn FileSystem> = Arc::new(holdfast_disk::RealFs);
-    let seal =
-        |n| seal(&fs, temporary.path(), RunName(n), LOG, KEY, entries(n, 30_000), &mut || {}).expect("seal");
+    let fs = Arc::new(holdfast_disk::RealFs);
+    let folder = RunFolder { fs, dir: temporary.path().to_owned(), log_id: LOG, key: KEY };
+    let seal = |n| seal(&folder, RunName(n), entries(n, 30_000), &mut || {}).expect("seal");
     let inputs = [1, 2, 3].map(|n| Arc::new(seal(n)));
-    let merged = merge(&fs, temporary.path(), RunName(4), LOG, KEY, &inputs, &mut || {}).expect("merge");
-    let reopened = Run::open(&fs, temporary.path(), RunName(4), LOG, KEY).expect("open");
+    let merged = merge(&folder, RunName(4), &inputs, &mut || {}).expect("merge");
+    let reopened = Run::open(&folder, RunName(4)).expect("open");
     let expected = sorted((1..=3).flat_map(|n| entries(n, 30_000)).collect());
     assert!(all(&merged) == expected && all(&reopened) == expected);
     assert_eq!(reopened.verify().expect("verify"), 90_000);

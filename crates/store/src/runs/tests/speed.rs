@@ -33,8 +33,8 @@ fn timed<T>(what: &str, count: u64, act: impl FnOnce() -> T) -> T {
 #[ignore = "figures of a release build"]
 fn a_miss_a_hit_a_seal_and_a_merge() {
     let temporary = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory on the disk");
-    let dir = temporary.path();
-    let fs: Arc<dyn FileSystem> = Arc::new(holdfast_disk::RealFs);
+    let fs = Arc::new(holdfast_disk::RealFs);
+    let folder = RunFolder { fs, dir: temporary.path().to_owned(), log_id: LOG, key: KEY };
     let mut names = (1..).map(RunName);
     let mut name = || names.next().expect("endless");
     let mut set = RunSet::default();
@@ -43,8 +43,7 @@ fn a_miss_a_hit_a_seal_and_a_merge() {
     let mut add = |set: &mut RunSet, count: u64| {
         let entries = batch(ids, count);
         ids += count;
-        let run =
-            timed(&format!("seal {count}"), count, || seal(&fs, dir, name(), LOG, KEY, entries, &mut || {}));
+        let run = timed(&format!("seal {count}"), count, || seal(&folder, name(), entries, &mut || {}));
         *set = set.with(Arc::new(run.expect("seal")));
     };
     for _ in 0..8 {
@@ -52,7 +51,7 @@ fn a_miss_a_hit_a_seal_and_a_merge() {
     }
     let due = set.due_merge().expect("eight");
     let merged = timed("merge 8 x 350 k", 8 * RUN_IDS, || {
-        merge(&fs, dir, RunName(1_000), LOG, KEY, &due, &mut || {}).expect("merge")
+        merge(&folder, RunName(1_000), &due, &mut || {}).expect("merge")
     });
     println!("{} B of memory per 1,000 ids", merged.memory_bytes() * 1_000 / merged.len());
     set = set.replace(&due, Arc::new(merged));
@@ -90,7 +89,7 @@ fn a_miss_a_hit_a_seal_and_a_merge() {
         });
     }
     let big = &set.runs().iter().max_by_key(|run| run.len()).expect("some");
-    timed("open", big.len(), || Run::open(&fs, dir, big.name(), LOG, KEY).expect("open"));
+    timed("open", big.len(), || Run::open(&folder, big.name()).expect("open"));
     timed("verify", big.len(), || big.verify().expect("verify"));
 }
 
@@ -108,5 +107,5 @@ fn asked(what: &str, ids: &[u128], ask: impl Fn(u128) -> bool) {
 
 fn alarms_of(set: &RunSet, id: u128) -> u64 {
     let probe = bloom::Probe::of(hash_id(KEY, id));
-    set.runs().iter().map(|run| u64::from(run.filter().may_hold(&probe))).sum()
+    set.runs().iter().map(|run| u64::from(run.filter.may_hold(&probe))).sum()
 }

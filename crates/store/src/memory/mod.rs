@@ -1,35 +1,38 @@
 //! The plain store: every row in memory for ever. Tools that look at a log use it, and it is what the store of the
 //! embedded profile is compared with.
 
+mod shop;
+mod tokens;
+
 use std::sync::Arc;
 
+use hashbrown::HashTable;
 use holdfast_domain::command::{Key, SetEndpoint};
-use holdfast_domain::effects::{Effects, PaymentRows, ShopRows, TokenRows};
+use holdfast_domain::effects::{Effects, PaymentRows};
 use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::participants::{Account, FundsMovement, Name, Participant};
-use holdfast_domain::shop::{
-    Charging, CheckoutRow, ItemId, ItemRow, KeyRow, OrderId, OrderRow, ShopCounts, ShopEffect, Sides, UserId,
-    UserRow,
-};
-use holdfast_domain::tokens::{LockRow, SpendRow, TokenEffect, TokenId, TokenRow, TokenView};
+use holdfast_domain::registry::Registry;
+use holdfast_domain::shop::{CheckoutRow, ItemRow, OrderRow, UserRow};
+use holdfast_domain::tokens::{LockRow, TokenRow};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::{
-    Accounts, Checkouts, Funds, Holds, Items, KeyEnds, Keys, Leases, Orders, ParticipantNumbers,
-    Participants, ShopSettings, ShopSize, Spenders, Spends, Tokens, TransferNumbers, Transfers, Users,
+    Accounts, Funds, Holds, ParticipantNumbers, Participants, TransferNumbers, Transfers,
 };
 
 use crate::books::Books;
 use crate::hold_index::{HoldIndex, Seat};
-use crate::id_index::IdIndex;
-use crate::pages::Pages;
-use crate::plain_shop::PlainShop;
-use crate::plain_tokens::PlainTokens;
+use crate::runs::hash_id;
 use crate::{Store, StoreError, Tables};
+use shop::PlainShop;
+use tokens::PlainTokens;
 
 /// All rows there ever were, owned by the thread that decides.
 pub struct MemoryStore {
-    transfers: Pages<Transfer>,
-    ids: IdIndex,
+    /// By number: 0, 1, 2, …
+    transfers: Vec<Transfer>,
+    /// Numbers by the hash of the transfer's id.
+    ids: HashTable<TransferNo>,
+    key: u64,
     holds: HoldIndex,
     books: Books,
     tokens: PlainTokens,
@@ -41,8 +44,9 @@ impl MemoryStore {
     #[must_use]
     pub fn new(key: u64) -> MemoryStore {
         MemoryStore {
-            transfers: Pages::new(),
-            ids: IdIndex::new(key),
+            transfers: Vec::new(),
+            ids: HashTable::new(),
+            key,
             holds: HoldIndex::default(),
             books: Books::default(),
             tokens: PlainTokens::default(),
@@ -52,8 +56,12 @@ impl MemoryStore {
 
     /// Transfers from number `from` on, ended or not.
     pub fn transfers_from(&self, from: TransferNo) -> impl Iterator<Item = &Transfer> {
-        self.transfers.iter_from(from.0)
+        self.transfers.iter().skip(place(from))
     }
+}
+
+fn place(no: TransferNo) -> usize {
+    usize::try_from(no.0).unwrap_or(usize::MAX)
 }
 
 /// Every transfer keeps its row, so its number is its seat.
@@ -63,12 +71,12 @@ fn seat(no: TransferNo) -> Seat {
 
 impl Transfers for MemoryStore {
     fn transfer(&self, id: TransferId) -> Option<&Transfer> {
-        let no = self.ids.get(id, |no| self.transfers.get(no.0).expect("indexed").id)?;
-        self.transfers.get(no.0)
+        let no = self.ids.find(hash_id(self.key, id.0), |no| self.transfers[place(*no)].id == id)?;
+        Some(&self.transfers[place(*no)])
     }
 
     fn transfer_numbered(&self, no: TransferNo) -> Option<&Transfer> {
-        self.transfers.get(no.0)
+        self.transfers.get(place(no))
     }
 }
 
@@ -112,95 +120,7 @@ impl Accounts for MemoryStore {
 
 impl Funds for MemoryStore {
     fn funds(&self, id: TransferId) -> Option<&FundsMovement> {
-        self.books.funds(id)
-    }
-}
-
-impl Tokens for MemoryStore {
-    fn token(&self, id: &TokenId) -> Option<TokenView<'_>> {
-        self.tokens.token(id).map(TokenRow::view)
-    }
-}
-
-impl Spenders for MemoryStore {
-    fn lock(&self, spender: &str) -> Option<&Arc<LockRow>> {
-        self.tokens.lock(spender)
-    }
-
-    fn has_spent(&self, spender: &str) -> bool {
-        self.tokens.spend(spender).is_some()
-    }
-}
-
-impl Spends for MemoryStore {
-    fn is_consumed(&self, id: &TokenId) -> bool {
-        self.tokens.is_consumed(id)
-    }
-
-    fn spend(&self, spender: &str) -> Option<&Arc<SpendRow>> {
-        self.tokens.spend(spender)
-    }
-}
-
-impl Leases for MemoryStore {
-    fn due_leases(&self, now: Millis, max: usize) -> Vec<Arc<LockRow>> {
-        self.tokens.due_leases(now, max)
-    }
-}
-
-impl Users for MemoryStore {
-    fn user(&self, id: &UserId) -> Option<&UserRow> {
-        self.shop.users.get(id)
-    }
-}
-
-impl Items for MemoryStore {
-    fn item(&self, id: &ItemId) -> Option<&ItemRow> {
-        self.shop.items.get(id)
-    }
-}
-
-impl Orders for MemoryStore {
-    fn order(&self, id: &OrderId) -> Option<&OrderRow> {
-        self.shop.orders.get(id)
-    }
-}
-
-impl Checkouts for MemoryStore {
-    fn checkout(&self, order: &OrderId) -> Option<&Arc<CheckoutRow>> {
-        self.shop.checkouts.get(order)
-    }
-
-    fn due_checkouts(&self, now: Millis, max: usize) -> Vec<Arc<CheckoutRow>> {
-        self.shop.due_checkouts(now, max)
-    }
-}
-
-impl Keys for MemoryStore {
-    fn request_key(&self, key: &str) -> Option<&Arc<KeyRow>> {
-        self.shop.keys.get(key)
-    }
-}
-
-impl KeyEnds for MemoryStore {
-    fn due_keys(&self, now: Millis, max: usize) -> Vec<Arc<KeyRow>> {
-        self.shop.due_keys(now, max)
-    }
-}
-
-impl ShopSettings for MemoryStore {
-    fn outside(&self) -> Sides {
-        self.shop.outside
-    }
-
-    fn charging(&self) -> Charging {
-        self.shop.charging.clone()
-    }
-}
-
-impl ShopSize for MemoryStore {
-    fn shop_counts(&self) -> ShopCounts {
-        self.shop.counts()
+        self.books.funds.get(&id)
     }
 }
 
@@ -222,14 +142,15 @@ impl PaymentRows for MemoryStore {
     }
 
     fn add_transfer(&mut self, row: &Transfer) {
-        assert_eq!(row.no.0, self.transfers.len() as u64, "transfers are numbered without gaps");
+        assert_eq!(row.no, self.next_transfer(), "transfers are numbered without gaps");
         self.transfers.push(row.clone());
-        let transfers = &self.transfers;
-        self.ids.insert(row.id, row.no, |no| transfers.get(no.0).expect("indexed").id);
+        let (key, transfers) = (self.key, &self.transfers);
+        let hash_of = |no: &TransferNo| hash_id(key, transfers[place(*no)].id.0);
+        self.ids.insert_unique(hash_of(&row.no), row.no, hash_of);
     }
 
     fn transfer_mut(&mut self, no: TransferNo) -> &mut Transfer {
-        self.transfers.get_mut(no.0).expect("a change names a transfer that exists")
+        self.transfers.get_mut(place(no)).expect("a change names a transfer that exists")
     }
 
     fn account_mut(&mut self, id: AccountId) -> &mut Account {
@@ -247,18 +168,6 @@ impl PaymentRows for MemoryStore {
     }
 }
 
-impl TokenRows for MemoryStore {
-    fn token_effect(&mut self, effect: &TokenEffect) {
-        self.tokens.change(effect);
-    }
-}
-
-impl ShopRows for MemoryStore {
-    fn shop_effect(&mut self, effect: &ShopEffect) {
-        self.shop.change(effect);
-    }
-}
-
 impl Store for MemoryStore {
     fn load(&mut self, _: &mut dyn Iterator<Item = Key<'_>>) -> Result<(), StoreError> {
         Ok(())
@@ -272,7 +181,7 @@ impl Store for MemoryStore {
 
     fn next_expiration(&self) -> Option<Millis> {
         // A lease is over at its end, a hold after it.
-        let lease = self.tokens.next_lease_end().map(|end| end.saturating_sub(1));
+        let lease = self.tokens.leases().map(|row| row.expires_at.saturating_sub(1)).min();
         self.holds.next_expiration().into_iter().chain(lease).chain(self.shop.next_due()).min()
     }
 }
@@ -283,19 +192,19 @@ impl Tables for MemoryStore {
     }
 
     fn tokens(&self, show: &mut dyn FnMut(&TokenRow)) {
-        self.tokens.tokens().for_each(show);
+        self.tokens.live.values().for_each(show);
     }
 
     fn locks(&self, show: &mut dyn FnMut(&Arc<LockRow>)) {
-        self.tokens.locks().for_each(show);
+        self.tokens.locks.values().for_each(show);
     }
 
     fn token_count(&self) -> usize {
-        self.tokens.tokens().len()
+        self.tokens.live.len()
     }
 
     fn open_leases(&self) -> usize {
-        self.tokens.open_leases()
+        self.tokens.leases().count()
     }
 
     fn users(&self, show: &mut dyn FnMut(&UserRow)) {
@@ -307,11 +216,15 @@ impl Tables for MemoryStore {
     }
 
     fn unpaid_orders(&self, show: &mut dyn FnMut(&OrderRow)) {
-        self.shop.orders.values().filter(|row| !row.is_paid()).for_each(show);
+        self.shop.unpaid().for_each(show);
     }
 
     fn open_checkouts(&self, after: Option<u64>, max: usize) -> Vec<Arc<CheckoutRow>> {
-        self.shop.open_checkouts(after, max)
+        let later = |row: &&Arc<CheckoutRow>| after.is_none_or(|after| row.start > after);
+        let mut open: Vec<_> = self.shop.checkouts.values().filter(later).cloned().collect();
+        open.sort_unstable_by_key(|row| row.start);
+        open.truncate(max);
+        open
     }
 
     fn open_holds(&self) -> usize {
@@ -320,14 +233,24 @@ impl Tables for MemoryStore {
 
     fn holds(&self, before: Millis, after: Option<(Millis, TransferNo)>, max: usize) -> Vec<&Transfer> {
         let holds = self.holds.range(before, after, max);
-        holds.into_iter().map(|(_, no)| self.transfers.get(no.0).expect("indexed")).collect()
+        holds.into_iter().map(|(_, no)| &self.transfers[place(no)]).collect()
     }
 
     fn each_hold(&self, show: &mut dyn FnMut(&Transfer)) {
-        self.holds.iter().for_each(|no| show(self.transfers.get(no.0).expect("indexed")));
+        self.holds.iter().for_each(|no| show(&self.transfers[place(no)]));
     }
 
     fn open_transfers(&self, from: TransferNo, max: usize) -> Vec<&Transfer> {
         self.transfers_from(from).filter(|row| !row.state.is_final()).take(max).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conforms() {
+        crate::conformance::run_all(|| MemoryStore::new(42));
     }
 }
