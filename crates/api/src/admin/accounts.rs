@@ -1,4 +1,4 @@
-//! `/participants/{name}/accounts`: balances, the Hub's accounts, and the flag of a position account.
+//! `/participants/{name}/accounts` and `/positions`: balances, the Hub's accounts, and the flag of a position account.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,7 +9,9 @@ use holdfast_domain::money::Balance;
 use holdfast_domain::participants::{Account, AccountKind};
 use holdfast_domain::registry::Registry;
 use holdfast_wire::Instant;
-use holdfast_wire::admin::{Account as Shown, Activity, Bit, NewAccount, Participant, ShownCurrency};
+use holdfast_wire::admin::{
+    Account as Shown, Activity, Bit, NewAccount, OneOrList, Participant, Position, ShownCurrency,
+};
 use holdfast_wire::amount::{Amounts, Decimal};
 
 use super::body::Body;
@@ -46,7 +48,7 @@ fn hub_account(row: &HubAccount, amounts: Amounts) -> Shown {
 
 /// Accounts appear with their first limit, as in central-ledger; and before, if somebody was paid already: money
 /// is never hidden.
-pub(super) fn is_in_use(store: &dyn Registry, row: &Account) -> bool {
+fn is_in_use(store: &dyn Registry, row: &Account) -> bool {
     let position = match row.kind {
         AccountKind::Position => Some(row),
         AccountKind::Settlement => store.account(AccountId(row.id.0 - 1)),
@@ -73,6 +75,31 @@ pub(crate) async fn list(
             .collect(),
     });
     accounts.await.map(Json)
+}
+
+fn position(row: &Account, amounts: Amounts) -> Position {
+    Position {
+        currency: ShownCurrency(row.currency),
+        value: Decimal::new(row.value, amounts),
+        changed_date: Instant(row.changed_at),
+    }
+}
+
+/// `GET /participants/{name}/positions`: what a participant owes (> 0) or is owed, per currency. With a currency one object, empty if there is none; without, a list.
+pub(crate) async fn positions(
+    State(edge): State<Edge>,
+    Place(name): Place<String>,
+    filter: Filter,
+) -> Result<Json<OneOrList<Position>>, ApiError> {
+    let (wanted, amounts) = (filter.currency()?, filter.amounts()?);
+    let is_shown = move |currency| wanted.is_none_or(|wanted| wanted == currency);
+    let positions: Vec<Position> = about(&edge, &name, move |store, whom| {
+        let accounts = whom.participant().into_iter().flat_map(|row| rows(store, row));
+        let accounts = accounts.filter(|row| row.kind == AccountKind::Position && is_in_use(store, row));
+        accounts.filter(|row| is_shown(row.currency)).map(|row| position(row, amounts)).collect()
+    })
+    .await?;
+    Ok(Json(if wanted.is_some() { OneOrList::one(positions) } else { OneOrList::List(positions) }))
 }
 
 /// `POST /participants/{name}/accounts`: the Hub's accounts exist already, so there is nothing to do but to say so.

@@ -7,8 +7,7 @@
 //! | --- | --- |
 //! | `participants` | `/participants`, `/participants/{name}` |
 //! | `limits` | `…/initialPositionAndLimits`, `…/limits`, `/participants/limits` |
-//! | `positions` | `…/positions` |
-//! | `accounts` | `…/accounts`, the flag of `…/accounts/{id}` |
+//! | `accounts` | `…/accounts`, `…/positions`, the flag of `…/accounts/{id}` |
 //! | `funds` | `…/accounts/{id}` in and out, `…/accounts/{id}/transfers/{transferId}` |
 //! | `endpoints` | `…/endpoints` |
 //! | `entity` | a participant as it is shown |
@@ -25,7 +24,6 @@ pub(crate) mod funds;
 mod hub_accounts;
 pub(crate) mod limits;
 pub(crate) mod participants;
-pub(crate) mod positions;
 
 use axum::http::StatusCode;
 use holdfast_domain::codes::ErrorCode;

@@ -11,7 +11,7 @@ use holdfast_wire::amount::Amounts;
 
 use super::operation::{GET, Operation, POST, PUT, operation};
 use crate::Edge;
-use crate::admin::{accounts, endpoints, funds, limits, participants, positions};
+use crate::admin::{accounts, endpoints, funds, limits, participants};
 use crate::routes::Handled::Everywhere;
 
 /// A path of the operator, with what most of them refuse.
@@ -77,7 +77,7 @@ pub(super) fn operations() -> Vec<Operation> {
         at(PUT, "/participants/{name}/limits", limits::set, "Another limit, also below what is in use")
             .reads::<NewLimit>()
             .gives::<Limit>(200, "The limit"),
-        showing(at(GET, "/participants/{name}/positions", positions::list, "Where a participant stands"))
+        showing(at(GET, "/participants/{name}/positions", accounts::positions, "Where a participant stands"))
             .details("With `currency` one object instead of a list, {} if there is none.")
             .gives::<OneOrList<Position>>(200, "A list, or one"),
         showing(at(GET, "/participants/{name}/accounts", accounts::list, "The accounts of a participant"))

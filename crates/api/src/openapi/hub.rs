@@ -39,7 +39,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .gives::<TransferPage>(200, "A page")
             .refuses(400, "3101: a parameter is unknown or malformed")
             .asks_the_hub(),
-        operation(Everywhere, GET, "/hub/transfers/{id}", views::transfer::transfer, "One transfer with its history and what it did to positions")
+        operation(Everywhere, GET, "/hub/transfers/{id}", views::transfers::transfer, "One transfer with its history and what it did to positions")
             .gives::<TransferStory>(200, "The transfer")
             .refuses(400, "3101: not an id")
             .refuses(404, "3208: there is no such transfer")

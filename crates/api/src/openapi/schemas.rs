@@ -52,7 +52,7 @@ fn transfer_state() -> Value {
 
 /// `components.schemas`.
 pub(super) fn schemas() -> Value {
-    let mut all = json!({
+    json!({
         "ErrorInformation": object(&["errorInformation"], json!({
             "errorInformation": object(&["errorCode", "errorDescription"], json!({
                 "errorCode": text_like("^[1-9][0-9]{3}$", "3100"),
@@ -87,15 +87,6 @@ pub(super) fn schemas() -> Value {
             "fulfilment": text("Where it was committed"),
             "errorInformation": object(&["errorCode", "errorDescription"], json!({"errorCode": text("Four digits"), "errorDescription": text("In words")})),
         })),
-    });
-    if let (Value::Object(all), Value::Object(more)) = (&mut all, hub_schemas()) {
-        all.extend(more);
-    }
-    all
-}
-
-fn hub_schemas() -> Value {
-    json!({
         "Stats": object(&[], json!({
             "transfers": whole("Transfers since the log began"),
             "openHolds": whole("Holds that are open now"),

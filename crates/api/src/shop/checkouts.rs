@@ -3,7 +3,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use holdfast_domain::shop::callers::CheckoutState;
 use holdfast_domain::shop::{Charge, CheckoutRow, OrderId, OrderRow, Said, ShopRefusal, Side, TrNum, TryKey};
 use holdfast_engine::ShopError;
@@ -155,12 +154,12 @@ impl From<Failure> for ApiError {
             Failure::Shop(ShopError::Hub(refusal)) => return refusal.clone().into(),
             Failure::NoAnswer => return ApiError::no_answer(),
             _ => match failure.kind().0 {
-                StatusCode::NOT_FOUND => 3200,
-                StatusCode::SERVICE_UNAVAILABLE => 2003,
-                StatusCode::GATEWAY_TIMEOUT => 2004,
+                404 => 3200,
+                503 => 2003,
+                504 => 2004,
                 _ => 3100,
             },
         };
-        ApiError::new(failure.kind().0, code, failure.detail())
+        ApiError::new(failure.status(), code, failure.detail())
     }
 }

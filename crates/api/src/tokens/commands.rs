@@ -8,9 +8,8 @@ use holdfast_wire::tokens::{
     Consolidate, Issue, Issued, Redeem, Select, Selection, Spend, Transaction, Updated, Updates,
 };
 
-use super::receive::receive;
 use super::refusal::Problem;
-use super::{Wallets, answer, answered, answered_after, uuid};
+use super::{Wallets, answer, answered, answered_after, receive, uuid};
 
 /// Issues tokens, all or none. Those without an id get one.
 pub(crate) async fn issue(

@@ -6,7 +6,7 @@ use holdfast_domain::ids::{Millis, TransferNo};
 use holdfast_wire::views::HoldPage;
 
 use super::filters::{self, Parameters, filters};
-use super::row;
+use super::transfers::row;
 use crate::Edge;
 use crate::calls::read;
 use crate::error::ApiError;

@@ -45,19 +45,22 @@ struct Made {
 
 const ID: &str = "b51ec534-ee48-4575-b6a9-ead2955b8069";
 
+const MEDIA_TYPE: &str = "application/vnd.interoperability.transfers+json;version=1.1";
+
+/// The headers of the payer's messages.
+pub(crate) const HEADERS: [(&str, &str); 4] = [
+    ("accept", MEDIA_TYPE),
+    ("content-type", MEDIA_TYPE),
+    ("date", "Tue, 15 Nov 1994 08:12:31 GMT"),
+    ("fspiop-source", "payerfsp"),
+];
+
 fn good_headers() -> Vec<(&'static str, Vec<u8>)> {
-    let media = "application/vnd.interoperability.transfers+json;version=1.1";
-    [
-        ("accept", media),
-        ("content-type", media),
-        ("date", "Tue, 15 Nov 1994 08:12:31 GMT"),
-        ("fspiop-source", "payerfsp"),
-    ]
-    .map(|(name, value)| (name, value.as_bytes().to_vec()))
-    .into()
+    HEADERS.map(|(name, value)| (name, value.as_bytes().to_vec())).into()
 }
 
-const GOOD_BODIES: [&str; 3] = [
+/// A prepare, a fulfil and an abort.
+pub(crate) const GOOD_BODIES: [&str; 3] = [
     r#"{"transferId":"b51ec534-ee48-4575-b6a9-ead2955b8069","payeeFsp":"payeefsp","payerFsp":"payerfsp","amount":{"currency":"USD","amount":"12.5"},"ilpPacket":"AYIBgQ","condition":"fH9pAYDQbmoZLPbvv3CSW2RfjU4jvM4ApG_fqGnR7Xs","expiration":"2030-11-15T08:24:36.120Z","extensionList":{"extension":[{"key":"a","value":"b"}]}}"#,
     r#"{"fulfilment":"mhPUT9ZAwd-BXLfeSd7-YPh46rBWRNBiTCSWjpku90s","transferState":"COMMITTED"}"#,
     r#"{"errorInformation":{"errorCode":"5104","errorDescription":"no"}}"#,

@@ -43,6 +43,16 @@ impl World {
         order
     }
 
+    /// A checkout under `/shop`, with that query.
+    pub(crate) async fn checkout(&self, order: &str, query: &str) -> Heard {
+        self.posted(&format!("/shop/orders/checkout/{order}{query}")).await
+    }
+
+    /// What an outside side says about a try.
+    pub(crate) async fn say(&self, order: &str, tr: &str, side: &str, outcome: &str) -> Heard {
+        self.post(&format!("/hub/checkouts/{order}/{tr}/{side}"), json!({"outcome": outcome})).await
+    }
+
     /// The order, as its checkouts see it.
     pub(crate) async fn shown(&self, order: &str) -> Value {
         self.got(&format!("/hub/checkouts/{order}")).await.json(200)

@@ -13,15 +13,15 @@ use tokio::task::JoinHandle;
 use crate::world::{Heard, World, assert_has};
 
 /// A world with these sides outside, a user, an item, and an order of two for 10.
-struct Shop {
-    world: Arc<World>,
+pub(crate) struct Shop {
+    pub(crate) world: Arc<World>,
     user: String,
     item: String,
-    order: String,
+    pub(crate) order: String,
 }
 
 impl Shop {
-    async fn with(outside: Sides) -> Shop {
+    pub(crate) async fn with(outside: Sides) -> Shop {
         Shop::of(World::new(), outside).await
     }
 
@@ -57,9 +57,7 @@ impl Shop {
     }
 
     async fn say(&self, order: &str, tr: &str, side: &str, outcome: &str) -> Heard {
-        let body = json!({"outcome": outcome}).to_string();
-        let path = format!("/hub/checkouts/{order}/{tr}/{side}");
-        self.world.call(Request::post(path).body(Body::from(body)).unwrap()).await
+        self.world.say(order, tr, side, outcome).await
     }
 
     async fn rows(&self, query: &str) -> Vec<String> {
@@ -70,7 +68,7 @@ impl Shop {
 }
 
 const PAY: Sides = Sides { pay: true, stock: false };
-const STOCK: Sides = Sides { pay: false, stock: true };
+pub(crate) const STOCK: Sides = Sides { pay: false, stock: true };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_sides_answer_and_who_waits_is_told() {
@@ -157,12 +155,12 @@ async fn a_wait_that_is_over_tells_where_the_checkout_stands() {
     let text = shop.world.posted(&format!("/orders/checkout/{order}")).await;
     let said = text.text(504);
     assert!(said.starts_with(&format!("order {order} is pending: it waits for pay since ")), "{said}");
-    let open = shop.world.posted(&format!("/shop/orders/checkout/{order}?waitMs=2")).await;
+    let open = shop.world.checkout(order, "?waitMs=2").await;
     let open = open.problem(504, "checkout-open");
     assert_has(&open, &json!({"order": order, "tr": 1, "state": "pending", "waitsFor": ["pay"]}));
     assert!(open["since"].is_string() && open["deadline"].is_string(), "{open}");
     assert!(open["detail"].as_str().unwrap().contains("cancels in "), "{open}");
-    let begun = shop.world.posted(&format!("/shop/orders/checkout/{order}?waitMs=0")).await.json(202);
+    let begun = shop.world.checkout(order, "?waitMs=0").await.json(202);
     assert_eq!((&begun["state"], &begun["tr"]), (&json!("pending"), &json!(1)), "still the first try");
     // A try that is over takes nothing from a later caller.
     shop.say(order, "1", "pay", "pfail").await.json(200);
@@ -270,7 +268,7 @@ async fn open_checkouts_are_listed_by_age_and_in_pages() {
     let mut orders = Vec::new();
     for _ in 0..5 {
         let order = shop.another().await;
-        shop.world.posted(&format!("/shop/orders/checkout/{order}?waitMs=0")).await.json(202);
+        shop.world.checkout(&order, "?waitMs=0").await.json(202);
         orders.push(order);
     }
     assert_eq!(shop.rows("").await, orders);
@@ -313,7 +311,7 @@ async fn orders_that_are_being_checked_out_are_not_replaced() {
 async fn answers_from_outside_are_read_strictly() {
     let shop = Shop::with(PAY).await;
     let order = shop.order.as_str();
-    shop.world.posted(&format!("/shop/orders/checkout/{order}?waitMs=0")).await.json(202);
+    shop.world.checkout(order, "?waitMs=0").await.json(202);
     for (tr, side, outcome, status, code) in [
         ("1", "pay", "ssucc", 400, "3101"),
         ("1", "stock", "psucc", 400, "3101"),

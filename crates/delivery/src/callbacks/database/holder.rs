@@ -16,8 +16,8 @@ use super::super::callback::Callback;
 use super::super::message::Facts;
 use super::super::meters::Meters;
 use super::super::requests::{Written, written};
-use super::hands::{Ends, Held};
 use super::rows::Rows;
+use super::under_way::{Ends, Held};
 use super::{DEAD_COUNTED_MAX, DatabaseCallbackSettings, LOOK_EVERY};
 use crate::lanes::Lanes;
 use crate::options::{CallbackOptions, END_WAIT_MAX, LANE_IN_FLIGHT_MAX, SYNC_INTERVAL};
@@ -137,7 +137,7 @@ impl ShardHolder {
 
     /// What becomes of a participant whose shard is another node's is that node's business.
     fn drop_lost(&self) {
-        let lost = self.lanes.source.hands().drop_lost(|to| self.shards.claim_of(to.0));
+        let lost = self.lanes.source.under_way().drop_lost(|to| self.shards.claim_of(to.0));
         self.take_out(lost);
     }
 
@@ -147,21 +147,21 @@ impl ShardHolder {
 
     /// Writes down what became of attempts, shard by shard.
     fn write_ends(&mut self, store: &mut Store) -> Result<(), Error> {
-        let mut all = self.lanes.source.hands().take_ends().into_iter();
+        let mut all = self.lanes.source.under_way().take_ends().into_iter();
         while let Some((held, claim, ends)) = all.next() {
             let written = write_down(store, &claim, &ends);
             if matches!(written, Ok(true)) {
-                self.lanes.source.hands().written(held, &ends);
+                self.lanes.source.under_way().written(held, &ends);
                 let (delivered, failed, dead) = (ends.delivered.len(), ends.failed.len(), ends.dead.len());
                 self.meters.delivered.increment(delivered as u64);
                 self.meters.failed_attempts.increment((failed + dead) as u64);
                 self.meters.dead.increment(dead as u64);
                 continue;
             }
-            self.lanes.source.hands().put_back(held, ends);
+            self.lanes.source.under_way().put_back(held, ends);
             if let Err(error) = written {
                 for (held, _, ends) in all {
-                    self.lanes.source.hands().put_back(held, ends);
+                    self.lanes.source.under_way().put_back(held, ends);
                 }
                 return Err(error);
             }
@@ -173,8 +173,8 @@ impl ShardHolder {
     /// Takes in hand what is due, as far as there is room, and writes the messages.
     fn take_due(&mut self, store: &mut Store) -> Result<(), Error> {
         let (in_hand, full) = {
-            let hands = self.lanes.source.hands();
-            (hands.ids(), hands.full())
+            let under_way = self.lanes.source.under_way();
+            (under_way.ids(), under_way.full())
         };
         let room = self.options.connections_max.saturating_sub(in_hand.len());
         let claims: Vec<Claim> = self.shards.held().map(|(_, claim)| claim).collect();
@@ -188,7 +188,7 @@ impl ShardHolder {
         for (due, facts) in due.into_iter().zip(facts) {
             let DueCallback { id, to, transfer, message, decided_at, attempts, .. } = due;
             let Some(claim) = self.shards.claim_of(to.0) else { continue };
-            let Some(held) = self.lanes.source.hands().take(to, claim, id) else { continue };
+            let Some(held) = self.lanes.source.under_way().take(to, claim, id) else { continue };
             let row = CallbackRow { number: id, offset: 0, time: decided_at, to, transfer, message };
             let written = Some(Arc::new(write(&row, facts, wall)));
             self.lanes.resume(held, Callback { written, ..Callback::new(row) }, attempts);
@@ -198,7 +198,7 @@ impl ShardHolder {
 
     fn show(&self, store: &mut Store) -> Result<(), Error> {
         // An idle participant needs no lane, unless its last failures are to be remembered for a while.
-        let idle = self.lanes.source.hands().drop_idle(|held| self.lanes.is_troubled(held));
+        let idle = self.lanes.source.under_way().drop_idle(|held| self.lanes.is_troubled(held));
         self.take_out(idle);
         self.lanes.source.post.close_idle();
         let dead = store.count_dead_callbacks(DEAD_COUNTED_MAX)?;

@@ -8,12 +8,12 @@
 //! | room | what happens there |
 //! | --- | --- |
 //! | `rows` | the source: what becomes of a row after an attempt |
-//! | `hands` | what is in hand for each participant, and ends that are not written down yet |
+//! | `under_way` | what is in hand for each participant, and ends that are not written down yet |
 //! | `holder` | the thread |
 
-mod hands;
 mod holder;
 mod rows;
+mod under_way;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
