@@ -11,12 +11,10 @@ use holdfast_messages::{Message, Notice, Notification};
 use holdfast_services::PATIENCE;
 
 use crate::load::Ledger;
-use crate::support::server::run;
 use crate::world::World;
 
 pub fn all(world: &World, ledger: &Ledger) {
-    let verified = run(&["verify", "--store", world.url()]);
-    assert!(verified.status.success(), "{verified:?}");
+    world.verify();
     let rows = states(world);
     assert_eq!(rows.len(), ledger.parties.len(), "each transfer is there once, and nothing else");
     answers_are_what_happened(ledger, &rows);

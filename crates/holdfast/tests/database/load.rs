@@ -1,8 +1,7 @@
 //! Payments to all nodes, some aborted and some left to expire; whoever hears nothing repeats with the same ids.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -19,6 +18,8 @@ use holdfast_services::PATIENCE;
 use sha2::{Digest, Sha256};
 
 use crate::inbox::LISTENERS;
+use crate::support::http::Asked;
+use crate::support::wait::await_that;
 use crate::world::World;
 
 const WORKERS: u64 = 4;
@@ -90,13 +91,7 @@ impl Load {
 
     /// Waits until so many more payments have ended.
     pub fn await_more(&self, count: u64) {
-        let wanted = self.ended.load(Ordering::Relaxed) + count;
-        let deadline = Instant::now() + PATIENCE;
-        while self.ended.load(Ordering::Relaxed) < wanted {
-            assert!(Instant::now() < deadline, "the load does not go on");
-            assert!(self.workers.iter().all(|worker| !worker.is_finished()), "a worker gave up");
-            std::thread::park_timeout(Duration::from_millis(20));
-        }
+        await_more(&self.ended, &self.workers, count);
     }
 
     pub fn end(self) -> Ledger {
@@ -109,6 +104,16 @@ impl Load {
         }
         all
     }
+}
+
+/// Waits until workers that count what has ended have ended so many more.
+pub fn await_more<T>(ended: &AtomicU64, workers: &[JoinHandle<T>], count: u64) {
+    let wanted = ended.load(Ordering::Relaxed) + count;
+    let so_far = || {
+        assert!(workers.iter().all(|worker| !worker.is_finished()), "a worker gave up");
+        ended.load(Ordering::Relaxed)
+    };
+    await_that("the load goes on", so_far, |so_far| *so_far >= wanted);
 }
 
 struct Worker {
@@ -227,17 +232,8 @@ fn post(address: SocketAddr, commands: &[Command]) -> Result<Vec<batch::Reply>, 
 }
 
 fn exchange(address: SocketAddr, path: &str, media_type: &str, body: &[u8]) -> Result<Vec<u8>, String> {
-    let told = |error: std::io::Error| format!("{address}: {error}");
-    let mut stream = TcpStream::connect_timeout(&address, ANSWER_WAIT).map_err(told)?;
-    stream.set_read_timeout(Some(ANSWER_WAIT)).map_err(told)?;
-    let head = format!(
-        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(&[head.as_bytes(), body].concat()).map_err(told)?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).map_err(told)?;
-    Ok(answer)
+    let headers = format!("Content-Type: {media_type}\r\n");
+    Asked::send(address, ("POST", path, &headers), body, ANSWER_WAIT)?.bytes()
 }
 
 fn participants(addresses: &Mutex<Vec<SocketAddr>>) -> Vec<ParticipantId> {

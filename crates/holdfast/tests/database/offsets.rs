@@ -7,7 +7,6 @@ use holdfast_kafka::{From, Reader, Topic};
 use holdfast_services::PATIENCE;
 use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
 use rdkafka::client::DefaultClientContext;
-use rdkafka::config::ClientConfig;
 
 use crate::world::World;
 
@@ -65,9 +64,7 @@ pub fn judge(world: &World, times: Times) {
 }
 
 fn policy(world: &World) -> Option<String> {
-    let servers = world.brokers().to_string();
-    let admin: AdminClient<DefaultClientContext> =
-        ClientConfig::new().set("bootstrap.servers", servers).create().expect("a client");
+    let admin: AdminClient<DefaultClientContext> = world.other_client().create().expect("a client");
     let name = world.topics().name(Topic::OutcomeOffsets);
     let options = AdminOptions::new().request_timeout(Some(PATIENCE));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

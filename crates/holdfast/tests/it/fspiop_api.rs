@@ -5,15 +5,13 @@ use serde_json::{Value, json};
 
 use crate::support::fspiop::{ACCEPT_1, CONTENT_TYPE_1_0, Message, Payment, stored, wait_for_state};
 use crate::support::http::Answer;
-use crate::support::server::{Server, any_port, folder, verify};
-use crate::support::world::{client, now, set_up};
+use crate::support::server::{Server, any_port, fresh_hub};
+use crate::support::world::{now, participants};
 
 /// Three participants that may owe 50 and have funds of 100.
 fn world() -> (tempfile::TempDir, Server) {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { set_up(&client(&server).await, 3, Amount(500_000), Amount(1_000_000)).await });
+    let (folder, server) = fresh_hub();
+    participants(&server, 3, Amount(500_000), Amount(1_000_000));
     (folder, server)
 }
 
@@ -30,7 +28,7 @@ fn expect(answer: &Answer, state: &str, external: &str, code: Value) {
 
 fn assert_empty(answer: &Answer, status: u16) {
     assert_eq!((answer.status, answer.body.as_str()), (status, ""), "{answer:?}");
-    assert!(answer.head.to_lowercase().contains("content-length: 0"), "clients look at it: {}", answer.head);
+    assert!(answer.head_has("content-length: 0"), "clients look at it: {}", answer.head);
 }
 
 #[test]
@@ -56,7 +54,7 @@ fn acknowledgements_are_empty_and_durable() {
         &patch.header_lines(),
         patch.body(),
     );
-    assert_eq!(patch.refusal(), (501, "2002".to_owned()));
+    patch.is_refused(501, "2002");
     // kill -9: all of it is still there.
     server.kill();
     let server = Server::start(folder.path(), any_port());
@@ -68,8 +66,7 @@ fn acknowledgements_are_empty_and_durable() {
         "ABORTED",
         json!("4001"),
     );
-    server.stop();
-    verify(folder.path());
+    server.stop_and_verify(folder.path());
 }
 
 #[test]
@@ -81,7 +78,7 @@ fn those_who_wait_are_told_the_outcome() {
         reserved.json(),
         json!({"transferId": payment.id, "state": "RESERVED", "transferState": "RESERVED"})
     );
-    assert!(reserved.head.to_lowercase().contains("preference-applied: wait=10"), "{}", reserved.head);
+    assert!(reserved.head_has("preference-applied: wait=10"), "{}", reserved.head);
     let committed = payment.put("COMMITTED").waiting().send(&server);
     assert_eq!(
         committed.json(),
@@ -236,10 +233,10 @@ fn only_the_payee_ends_a_transfer_and_only_with_the_fulfilment() {
     let late = payment.put("COMMITTED").waiting().send(&server);
     expect(&late, "ABORTED_ERROR", "ABORTED", json!("3106"));
     // Of a transfer that is not theirs, strangers see nothing.
-    assert_eq!(payment.get().from("fsp3").waiting().send(&server).refusal(), (400, "3000".to_owned()));
+    payment.get().from("fsp3").waiting().send(&server).is_refused(400, "3000");
     let unknown = Payment::new(9, "1");
     for message in [unknown.get(), unknown.put("COMMITTED"), unknown.put_error("5104")] {
-        assert_eq!(message.waiting().send(&server).refusal(), (404, "3208".to_owned()));
+        message.waiting().send(&server).is_refused(404, "3208");
     }
 }
 
@@ -265,7 +262,7 @@ fn the_wait_is_bounded_and_honest() {
     let (_folder, server) = world();
     let long = Payment::new(1, "5").post().with("Prefer", "respond-async, wait=86400").send(&server);
     assert_eq!(long.status, 200);
-    assert!(long.head.to_lowercase().contains("preference-applied: wait=30"), "{}", long.head);
+    assert!(long.head_has("preference-applied: wait=30"), "{}", long.head);
     // Nobody decides in no time: the state is told, but as one that came after the wait.
     let impatient = Payment::new(2, "5").post().with("Prefer", "wait=0").send(&server);
     assert_eq!((impatient.status, &impatient.json()["state"]), (202, &json!("RESERVED")));

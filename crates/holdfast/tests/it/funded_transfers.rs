@@ -9,15 +9,13 @@ use serde_json::json;
 use crate::support::fspiop::{Payment, stored, wait_for_state};
 use crate::support::funding::{ask, funded, funded_until, is, issue, told, wallet};
 use crate::support::http::exchange;
-use crate::support::server::{Server, any_port, folder, run, verify};
-use crate::support::world::{client, now, set_up};
+use crate::support::server::{Server, any_port, fresh_hub, run};
+use crate::support::world::{now, participants};
 
 /// Two participants with no room at all on their positions, and alice with tokens of 60 and 40.
 fn world() -> (tempfile::TempDir, Server) {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { set_up(&client(&server).await, 2, Amount(1), Amount(1)).await });
+    let (folder, server) = fresh_hub();
+    participants(&server, 2, Amount(1), Amount(1));
     issue(&server, &[("a60", "alice", 60), ("a40", "alice", 40)]);
     (folder, server)
 }
@@ -54,8 +52,7 @@ fn a_commit_moves_exactly_the_amount_and_gives_change_back() {
     assert_eq!((&shown["positionChanges"], &shown["amount"]), (&json!([]), &json!("70")));
     let positions = exchange(&server, "GET", "/participants/fsp1/positions?currency=USD", "", b"");
     assert!(positions.body.contains("\"value\":0"), "{positions:?}");
-    server.stop();
-    verify(folder.path());
+    server.stop_and_verify(folder.path());
     let data = folder.path().to_str().unwrap();
     let why = run(&["transfers", "why", &payment.id, "--data", data]);
     assert!(why.status.success(), "{}", String::from_utf8_lossy(&why.stderr));
@@ -83,8 +80,7 @@ fn whatever_else_ends_it_gives_the_tokens_back() {
     assert_eq!((wallet(&server, "alice"), wallet(&server, "bob")), ((100, 0), (0, 0)));
     assert_eq!(told(&expiring.post().waiting().send(&server)), is("EXPIRED_RESERVED", "3303"), "a repeat");
     assert_eq!(wallet(&server, "alice"), (100, 0), "and it locks nothing");
-    server.stop();
-    verify(folder.path());
+    server.stop_and_verify(folder.path());
 }
 
 #[test]
@@ -119,11 +115,10 @@ fn refusals_are_decided_and_stored() {
     for key in ["holdfast.payerWallet", "holdfast.payeeWallet"] {
         let one = json!({"extension": [{"key": key, "value": "alice"}]});
         let answer = Payment::new(20, "1").with("extensionList", one).post().waiting().send(&server);
-        assert_eq!(answer.refusal(), (400, "3100".to_owned()));
+        answer.is_refused(400, "3100");
     }
     assert_eq!(stored(&server), before);
-    server.stop();
-    verify(folder.path());
+    server.stop_and_verify(folder.path());
 }
 
 #[test]
@@ -153,8 +148,7 @@ fn a_hold_survives_kill_nine() {
     assert_eq!(wallet(&server, "alice"), (45, 45));
     assert_eq!(told(&held.put("COMMITTED").waiting().send(&server)), is("COMMITTED", ""));
     assert_eq!((wallet(&server, "alice"), wallet(&server, "bob")), ((0, 0), (100, 0)));
-    server.stop();
-    verify(folder.path());
+    server.stop_and_verify(folder.path());
 }
 
 #[test]
@@ -209,8 +203,7 @@ fn many_at_once_hold_each_token_once() {
         }
     });
     assert_eq!(wallet(&server, "alice"), (200, 0));
-    server.stop();
-    verify(folder.path());
+    server.stop_and_verify(folder.path());
 }
 
 #[test]

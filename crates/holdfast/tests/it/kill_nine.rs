@@ -161,8 +161,7 @@ fn kill_nine_loses_nothing_and_breaks_no_limit() {
         );
     });
     drop(connected);
-    server.stop();
-    let report = verify(folder.path());
+    let report = server.stop_and_verify(folder.path());
     assert_eq!(report["tornTail"], serde_json::Value::Null, "a clean stop leaves a clean log");
     assert_eq!(
         report["checkpoints"].as_array().map(Vec::len),

@@ -7,20 +7,17 @@ use holdfast_domain::money::Amount;
 use holdfast_services::PATIENCE;
 use serde_json::json;
 
-use super::{judge, watch};
+use super::{judge, watched};
 use crate::support::fspiop::{Payment, wait_for_state};
 use crate::support::funding::{ask, funded, funded_until, is, issue, told, wallet};
 use crate::support::server::Server;
-use crate::support::world::{client, now, set_up};
+use crate::support::world::{now, participants};
 use crate::world::World;
 
 /// Nodes, two participants with no room at all on their positions, and alice with tokens of 60 and 40.
 fn world(nodes: usize, arguments: &[&str]) -> Option<World> {
-    let mut world = World::new()?;
-    world.add_nodes_with(nodes, arguments);
-    watch(&world);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async { set_up(&client(world.node(0)).await, 2, Amount(1), Amount(1)).await });
+    let (world, _) = watched(World::beside_others(), nodes, arguments)?;
+    participants(world.node(0), 2, Amount(1), Amount(1));
     issue(world.node(1), &[("a60", "alice", 60), ("a40", "alice", 40)]);
     Some(world)
 }
@@ -35,7 +32,8 @@ fn wallets(world: &World) -> [(u64, u64); 2] {
     first
 }
 
-pub fn tokens_pay_for_transfers_through_any_node() {
+#[test]
+fn tokens_pay_for_transfers_through_any_node() {
     let Some(world) = world(3, &[]) else { return };
     let nodes = [world.node(0), world.node(1), world.node(2)];
     let payment = funded(1, "70");
@@ -112,7 +110,8 @@ fn many_at_once(world: &World) {
     assert_eq!(wallets(world)[0], (130, 0), "no lock is left behind");
 }
 
-pub fn a_hold_survives_the_node_that_made_it() {
+#[test]
+fn a_hold_survives_the_node_that_made_it() {
     let Some(mut world) = world(3, &[]) else { return };
     let (committed, aborted) = (funded(1, "55"), funded(2, "40"));
     for payment in [&committed, &aborted] {
@@ -136,7 +135,8 @@ pub fn a_hold_survives_the_node_that_made_it() {
     judge(&world, 100);
 }
 
-pub fn shattered_wallets_are_brought_together() {
+#[test]
+fn shattered_wallets_are_brought_together() {
     let settings = ["tokens.consolidate_every=1", "tokens.consolidate_from=20", "tokens.consolidate_into=4"];
     let arguments: Vec<&str> = settings.iter().flat_map(|setting| ["--set", *setting]).collect();
     let Some(world) = world(2, &arguments) else { return };

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::fspiop::Payment;
-use super::http::{Answer, exchange};
+use super::http::{Answer, get, send};
 use super::server::Server;
 use super::world::now;
 
 pub(crate) fn ask(server: &Server, verb: &str, path: &str, body: &Value) -> Answer {
-    exchange(server, verb, path, "Content-Type: application/json\r\n", body.to_string().as_bytes())
+    send(server, verb, path, &body.to_string())
 }
 
 pub(crate) fn issue(server: &Server, tokens: &[(&str, &str, u64)]) {
@@ -20,7 +20,7 @@ pub(crate) fn issue(server: &Server, tokens: &[(&str, &str, u64)]) {
 
 /// All that a wallet has, and what of it is locked.
 pub(crate) fn wallet(server: &Server, name: &str) -> (u64, u64) {
-    let answer = exchange(server, "GET", &format!("/tokens/balance?wallet={name}&currency=USD"), "", b"");
+    let answer = get(server, &format!("/tokens/balance?wallet={name}&currency=USD"));
     assert_eq!(answer.status, 200, "{answer:?}");
     let body = answer.json();
     let number = |name: &str| body[name].as_str().unwrap().parse().unwrap();
