@@ -4,7 +4,7 @@
 //!
 //! Amounts are shown as the hub wrote them, digit by digit: they never pass through a floating-point number.
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, bail, ensure};
 use holdfast_domain::ids::Currency;
 use holdfast_domain::money::Amount;
 use holdfast_wire::admin::{
@@ -17,7 +17,7 @@ use holdfast_wire::{Object, Rule};
 use serde::Serialize;
 
 use super::tables::{print, table};
-use super::{BadInput, Output};
+use super::{BadInput, Output, bad_input};
 use crate::remote::{Remote, RemoteArgs, block_on, escaped, new_transfer_id};
 
 /// Show and set up participants of a running hub.
@@ -226,7 +226,7 @@ enum Made {
 
 /// The hub refuses a currency that is there and one too many in the same words: its accounts tell which it was.
 async fn make(remote: &Remote, name: &str, currency: Currency) -> anyhow::Result<Made> {
-    let known = ParticipantName::read(name).map_err(|problem| BadInput::from(anyhow!("name: {problem}")))?;
+    let known = ParticipantName::read(name).map_err(|problem| bad_input(format!("name: {problem}")))?;
     let body = NewParticipant { name: known, currency: NamedCurrency(currency), is_proxy: false };
     let Err(refused) = remote.post("/participants", &body).await else { return Ok(Made::New) };
     let has_it = |account: &ParticipantAccount| {

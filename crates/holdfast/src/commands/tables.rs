@@ -26,3 +26,8 @@ pub(super) fn print(text: &str) -> anyhow::Result<()> {
         written => written.context("cannot write to standard output"),
     }
 }
+
+/// The hub's answer for programs, as it came.
+pub(super) fn print_json(body: &[u8]) -> anyhow::Result<()> {
+    print(String::from_utf8_lossy(body).trim_end())
+}

@@ -14,7 +14,7 @@ use rustix::fs::inotify;
 use serde_json::{Value, json};
 
 use self::topics::Topics;
-use super::{BadInput, Output, beginning_removed, data_directory, read_log, server_of_environment};
+use super::{Output, bad_input, beginning_removed, data_directory, read_log, server_of_environment};
 use crate::log_view::{Topic, time};
 
 /// Show the log of a data directory, or of the database profile, as topics.
@@ -88,14 +88,14 @@ impl Log {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let mut lines = Lines { out: std::io::stdout().lock(), closed: false };
         if matches!(self.what, What::Retry { .. }) && self.log.is_none() {
-            let what = "retry writes, so it takes no server from the environment: name the database profile's Kafka with --log. A hub \
-                        retries its dead letters itself: POST /hub/dead-letters/retry";
-            return Err(BadInput::from(anyhow::anyhow!(what)).into());
+            return Err(bad_input(
+                "retry writes, so it takes no server from the environment: name the database profile's Kafka with --log. A hub \
+                        retries its dead letters itself: POST /hub/dead-letters/retry",
+            ));
         }
         let log = match (self.log, &self.data) {
             (Some(_), Some(_)) => {
-                let what = "--data and --log are two different logs: name one of them";
-                return Err(BadInput::from(anyhow::anyhow!(what)).into());
+                return Err(bad_input("--data and --log are two different logs: name one of them"));
             }
             (None, None) => server_of_environment("HOLDFAST_LOG", str::parse)?,
             (log, _) => log,
@@ -105,15 +105,17 @@ impl Log {
             return topics.run(&self.what, self.output, &mut lines);
         }
         if self.partition.is_some() || !self.prefix.is_empty() {
-            let what = "--partition and --prefix are for the topics of the database profile: name its Kafka with --log";
-            return Err(BadInput::from(anyhow::anyhow!(what)).into());
+            return Err(bad_input(
+                "--partition and --prefix are for the topics of the database profile: name its Kafka with --log",
+            ));
         }
         if let What::Read { topic, .. } | What::Tail { topic, .. } = &self.what
             && !Topic::ALL.contains(topic)
         {
-            let what =
-                format!("{} is a topic of the database profile: name its Kafka with --log", topic.name());
-            return Err(BadInput::from(anyhow::anyhow!(what)).into());
+            return Err(bad_input(format!(
+                "{} is a topic of the database profile: name its Kafka with --log",
+                topic.name()
+            )));
         }
         let data = data_directory(self.data);
         let folder = log_folder(&data);
