@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use holdfast_domain::command::{Abort, Admin, Command, Fulfil, FulfilAction, Prepare};
@@ -18,8 +16,8 @@ use holdfast_services::PATIENCE;
 use sha2::{Digest, Sha256};
 
 use crate::inbox::LISTENERS;
-use crate::support::http::Asked;
-use crate::support::wait::await_that;
+use crate::support::http::{Asked, send};
+use crate::workers::Workers;
 use crate::world::World;
 
 const WORKERS: u64 = 4;
@@ -45,9 +43,7 @@ pub struct Ledger {
 
 pub struct Load {
     listeners: Vec<ParticipantId>,
-    ended: Arc<AtomicU64>,
-    over: Arc<AtomicBool>,
-    workers: Vec<JoinHandle<Ledger>>,
+    pub workers: Workers<Worker>,
 }
 
 impl Load {
@@ -58,47 +54,26 @@ impl Load {
         for (number, listener) in listeners.iter().enumerate() {
             let path = format!("/participants/party{number}/endpoints");
             for endpoint in world.inbox.endpoints(*listener) {
-                let first = addresses.lock().expect("whole")[0];
-                let answer = exchange(first, &path, "application/json", endpoint.as_bytes());
-                let answer = answer.expect("nothing is broken yet");
-                assert!(answer.starts_with(b"HTTP/1.1 201"), "{}", String::from_utf8_lossy(&answer));
+                let answer = send(world.node(0), "POST", &path, &endpoint);
+                assert_eq!(answer.status, 201, "{answer:?}");
             }
         }
-        let (ended, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let now = world.count("SELECT (extract(epoch FROM hub_clock()) * 1000)::bigint");
         let began = Instant::now();
-        let workers = (0..WORKERS).map(|number| {
-            let mut worker = Worker {
-                number,
-                addresses: Arc::clone(&addresses),
-                parties: Arc::clone(&parties),
-                ended: Arc::clone(&ended),
-                clock: (now, began),
-                ledger: Ledger::default(),
-            };
-            let over = Arc::clone(&over);
-            std::thread::spawn(move || {
-                let mut round = 0;
-                while !over.load(Ordering::Relaxed) {
-                    worker.round(round);
-                    round += 1;
-                }
-                worker.ledger
-            })
+        let workers = (0..WORKERS).map(|number| Worker {
+            number,
+            rounds: 0,
+            addresses: Arc::clone(&addresses),
+            parties: Arc::clone(&parties),
+            clock: (now, began),
+            ledger: Ledger::default(),
         });
-        Load { listeners, workers: workers.collect(), ended, over }
-    }
-
-    /// Waits until so many more payments have ended.
-    pub fn await_more(&self, count: u64) {
-        await_more(&self.ended, &self.workers, count);
+        Load { listeners, workers: Workers::start(workers, Worker::round) }
     }
 
     pub fn end(self) -> Ledger {
-        self.over.store(true, Ordering::Relaxed);
         let mut all = Ledger { listeners: self.listeners, ..Ledger::default() };
-        for worker in self.workers {
-            let ledger = worker.join().expect("a worker that gave up says why");
+        for Worker { ledger, .. } in self.workers.end() {
             all.answers.extend(ledger.answers);
             all.parties.extend(ledger.parties);
         }
@@ -106,28 +81,20 @@ impl Load {
     }
 }
 
-/// Waits until workers that count what has ended have ended so many more.
-pub fn await_more<T>(ended: &AtomicU64, workers: &[JoinHandle<T>], count: u64) {
-    let wanted = ended.load(Ordering::Relaxed) + count;
-    let so_far = || {
-        assert!(workers.iter().all(|worker| !worker.is_finished()), "a worker gave up");
-        ended.load(Ordering::Relaxed)
-    };
-    await_that("the load goes on", so_far, |so_far| *so_far >= wanted);
-}
-
-struct Worker {
+pub struct Worker {
     number: u64,
+    rounds: u64,
     addresses: Arc<Mutex<Vec<SocketAddr>>>,
     parties: Arc<Vec<ParticipantId>>,
-    ended: Arc<AtomicU64>,
     clock: (Millis, Instant),
     ledger: Ledger,
 }
 
 impl Worker {
     /// Prepares a batch and completes it: of ten, one is aborted and one left alone.
-    fn round(&mut self, round: u64) {
+    fn round(&mut self) -> u64 {
+        let round = self.rounds;
+        self.rounds += 1;
         let ids: Vec<u128> =
             (0..BATCH).map(|at| u128::from(self.number + 1) << 64 | u128::from(round * BATCH + at)).collect();
         let now = self.clock.0 + i64::try_from(self.clock.1.elapsed().as_millis()).expect("a short test");
@@ -149,7 +116,7 @@ impl Worker {
         if !completions.is_empty() {
             self.ask(&completions);
         }
-        self.ended.fetch_add(BATCH, Ordering::Relaxed);
+        BATCH
     }
 
     fn prepare(&mut self, id: u128, now: Millis) -> Command {
@@ -223,17 +190,14 @@ fn ask(addresses: &Mutex<Vec<SocketAddr>>, first: u64, commands: &[Command]) -> 
 fn post(address: SocketAddr, commands: &[Command]) -> Result<Vec<batch::Reply>, String> {
     let records = Sealed::of(commands);
     let header = batch::request_header(u32::try_from(commands.len()).expect("a small batch"));
-    let answer = exchange(address, "/hub/batch", batch::MEDIA_TYPE, &[&header, records.bytes()].concat())?;
+    let headers = format!("Content-Type: {}\r\n", batch::MEDIA_TYPE);
+    let body = [&header, records.bytes()].concat();
+    let answer = Asked::send(address, ("POST", "/hub/batch", &headers), &body, ANSWER_WAIT)?.bytes()?;
     let body = answer.windows(4).position(|four| four == b"\r\n\r\n").ok_or("it broke off")? + 4;
     if !answer.starts_with(b"HTTP/1.1 200") {
         return Err(String::from_utf8_lossy(&answer).into_owned());
     }
     batch::read_replies(&answer[body..]).map_err(|error| error.to_string())
-}
-
-fn exchange(address: SocketAddr, path: &str, media_type: &str, body: &[u8]) -> Result<Vec<u8>, String> {
-    let headers = format!("Content-Type: {media_type}\r\n");
-    Asked::send(address, ("POST", path, &headers), body, ANSWER_WAIT)?.bytes()
 }
 
 fn participants(addresses: &Mutex<Vec<SocketAddr>>) -> Vec<ParticipantId> {

@@ -26,6 +26,7 @@ mod tokens;
 mod transactions;
 mod trimmed;
 mod warehouse;
+mod workers;
 mod world;
 
 use std::time::Duration;
@@ -45,12 +46,12 @@ fn endure(faults: impl IntoIterator<Item = Fault>) {
     let Some(mut world) = World::alone() else { return };
     world.add_nodes(3);
     let (load, shop) = (Load::start(&world), ShopLoad::start(&world));
-    load.await_more(PAYMENTS_BETWEEN);
+    load.workers.await_more(PAYMENTS_BETWEEN);
     for fault in faults {
         eprintln!("{fault:?}");
         faults::commit(fault, &mut world);
-        load.await_more(PAYMENTS_BETWEEN);
-        shop.await_more(CHECKOUTS_BETWEEN);
+        load.workers.await_more(PAYMENTS_BETWEEN);
+        shop.workers.await_more(CHECKOUTS_BETWEEN);
     }
     let ledger = load.end();
     shop.judge(&world);

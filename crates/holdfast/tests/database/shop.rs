@@ -2,21 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use holdfast_services::PATIENCE;
 use serde_json::{Value, json};
 
 use crate::lateness::Watch;
-use crate::load::await_more;
 use crate::offsets::{self, Times};
 use crate::support::http::{self, exchange};
 use crate::support::server::Server;
 use crate::support::shop;
 use crate::tokens::wallet::{Answer, call};
+use crate::workers::Workers;
 use crate::world::{OPEN_CHECKOUTS, World};
 
 const WORKERS: usize = 3;
@@ -38,9 +36,7 @@ type Told = BTreeMap<String, (bool, Vec<(usize, u64)>, bool)>;
 /// Checkouts, again and again, at any node.
 pub struct ShopLoad {
     items: [String; 2],
-    ended: Arc<AtomicU64>,
-    over: Arc<AtomicBool>,
-    workers: Vec<JoinHandle<Told>>,
+    pub workers: Workers<Worker>,
     watch: Watch,
 }
 
@@ -58,39 +54,19 @@ impl ShopLoad {
         shop::post(first, &format!("/payment/batch_init/{USERS}/{CREDIT}"));
         shop::post(first, &format!("/payment/batch_init/{POOR}/{LITTLE}"));
         let items = [PLENTY, FEW].map(|stock| shop::item(first, PRICE, stock));
-        let (ended, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let workers = (0..WORKERS).map(|number| {
-            let mut worker = Worker {
-                addresses: Arc::clone(&world.addresses),
-                items: items.clone(),
-                drawn: number as u64,
-                told: Told::new(),
-            };
-            let (ended, over) = (Arc::clone(&ended), Arc::clone(&over));
-            std::thread::spawn(move || {
-                while !over.load(Ordering::Relaxed) {
-                    if worker.buy() {
-                        ended.fetch_add(1, Ordering::Relaxed);
-                    }
-                }
-                worker.told
-            })
+        let workers = (0..WORKERS).map(|number| Worker {
+            addresses: Arc::clone(&world.addresses),
+            items: items.clone(),
+            drawn: number as u64,
+            told: Told::new(),
         });
-        ShopLoad { workers: workers.collect(), items, ended, over, watch: Watch::start(world.url()) }
-    }
-
-    /// Waits until so many more checkouts have ended.
-    pub fn await_more(&self, count: u64) {
-        await_more(&self.ended, &self.workers, count);
+        let workers = Workers::start(workers, |worker| u64::from(worker.buy()));
+        ShopLoad { workers, items, watch: Watch::start(world.url()) }
     }
 
     /// Ends, waits until nothing is open, and judges.
     pub fn judge(self, world: &World) {
-        self.over.store(true, Ordering::Relaxed);
-        let mut told = Told::new();
-        for worker in self.workers {
-            told.extend(worker.join().expect("a worker that gave up says why"));
-        }
+        let told: Told = self.workers.end().flat_map(|worker| worker.told).collect();
         world.await_no_open_checkout();
         self.watch.judge();
         let paid: BTreeSet<String> = world
@@ -144,7 +120,7 @@ impl ShopLoad {
     }
 }
 
-struct Worker {
+pub struct Worker {
     addresses: Arc<Mutex<Vec<SocketAddr>>>,
     items: [String; 2],
     drawn: u64,

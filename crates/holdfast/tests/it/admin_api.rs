@@ -231,11 +231,8 @@ fn funds_go_in_and_out_once() {
     done(&server, "PUT", &end_of(3, 2), COMMIT, 202);
     assert_eq!(value_of(&server, "bank-a", 2), "0");
     send(&server, "PUT", &end_of(3, 2), ABORT).is_refused(500, "2001");
-    assert_eq!(
-        send(&server, "PUT", &end_of(1, 2), COMMIT).refusal(),
-        (500, "2001".to_owned()),
-        "funds in do not end"
-    );
+    // Funds in do not end.
+    send(&server, "PUT", &end_of(1, 2), COMMIT).is_refused(500, "2001");
     send(&server, "PUT", &end_of(9, 2), COMMIT).is_refused(400, "3208");
     server.stop_and_verify(folder.path());
 }
@@ -348,10 +345,7 @@ fn the_hub_is_there_from_the_start() {
     });
     assert_eq!(taken.code, 3000);
     assert_eq!(send(&server, "PUT", "/participants/Hub", r#"{"isActive":true}"#).status, 200);
-    assert_eq!(
-        send(&server, "PUT", "/participants/Hub", r#"{"isActive":false}"#).refusal(),
-        (400, "3100".to_owned())
-    );
+    send(&server, "PUT", "/participants/Hub", r#"{"isActive":false}"#).is_refused(400, "3100");
     server.stop_and_verify(folder.path());
 }
 

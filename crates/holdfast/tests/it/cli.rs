@@ -130,10 +130,8 @@ fn participants_are_set_up_and_shown() {
     // What the hub refuses is told in its words; what makes no sense is not sent.
     let again = &["participants", "create", "payer", "--currency", "USD", "--cap", "99", "--funds", "99"][..];
     refused(&ask(&server, again), 1, &["payer has USD already, and nothing was changed"]);
-    assert_eq!(
-        json_of(&ask(&server, &[again, &["--if-absent"]].concat()))["currencies"],
-        exact["currencies"]
-    );
+    let as_before = json_of(&ask(&server, &[again, &["--if-absent"]].concat()));
+    assert_eq!(as_before["currencies"], exact["currencies"]);
     let reserved = &["participants", "create", "Hub", "--currency", "USD", "--if-absent"][..];
     // Only what was made counts as made.
     refused(&ask(&server, reserved), 1, &["3000"]);
@@ -208,10 +206,8 @@ fn money_moves_between_two_processes_and_every_end_has_its_story() {
         (&expired, "EXPIRED_RESERVED", Some("3303")),
     ] {
         let shown = json_of(&ask(&server, &["transfers", "show", id]));
-        assert_eq!(
-            (shown["state"].as_str(), shown["errorInformation"]["errorCode"].as_str()),
-            (Some(state), code)
-        );
+        let shown_code = shown["errorInformation"]["errorCode"].as_str();
+        assert_eq!((shown["state"].as_str(), shown_code), (Some(state), code));
         let story = why(data, id);
         assert!(story.contains(&format!("It ended as {state}")), "{story}");
         assert!(code.is_none_or(|code| story.contains(&format!("{state} {code}"))), "{story}");
