@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::pages::{PageArgs, Pages, after, print_more};
 use super::tables::{print, print_json, table};
-use super::{BadInput, Output};
+use super::{BadInput, Output, name_of};
 use crate::remote::{Remote, RemoteArgs, block_on, escaped};
 
 /// Show the checkouts of a running hub, end them, try them again.
@@ -60,15 +60,6 @@ enum State {
     Pending,
     /// Failed, and being given back
     Cancelling,
-}
-
-impl State {
-    const fn name(self) -> &'static str {
-        match self {
-            State::Pending => "pending",
-            State::Cancelling => "cancelling",
-        }
-    }
 }
 
 /// What an order may be called.
@@ -123,7 +114,7 @@ struct Row {
 }
 
 async fn list(remote: &Remote, state: Option<State>, page: PageArgs, output: Output) -> anyhow::Result<()> {
-    let filter = state.map_or_else(String::new, |state| format!("&state={}", state.name()));
+    let filter = state.map_or_else(String::new, |state| format!("&state={}", name_of(state)));
     let ask = async |cursor: Option<&str>, rows: u64| {
         remote.get(&format!("/hub/checkouts?limit={rows}{filter}{}", after(cursor))).await
     };

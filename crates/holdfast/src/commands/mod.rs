@@ -30,7 +30,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use holdfast_hub::log_folder;
 use holdfast_log::{LogError, RealFs, SegmentReader};
 use tokio::signal::unix::{SignalKind, signal};
@@ -110,6 +110,11 @@ enum Output {
     Text,
     /// For programs
     Json,
+}
+
+/// What a choice is called on the command line.
+fn name_of(choice: impl ValueEnum) -> String {
+    choice.to_possible_value().expect("none is left out").get_name().to_owned()
 }
 
 /// Where a hub of one process has its data, unless somebody says otherwise.

@@ -6,7 +6,7 @@ use holdfast_domain::ids::{ParticipantId, TransferId};
 use holdfast_domain::shop::{TrNum, Why};
 
 use crate::support::shop::{item, order_at, post};
-use crate::support::world::client;
+use crate::support::world::{client, on_runtime};
 use crate::world::World;
 
 const NODES: usize = 3;
@@ -32,8 +32,7 @@ fn checkouts_go_into_batches_at_any_node() {
     let orders: Vec<String> = (0..MANY).map(|user| order(user, &plenty)).collect();
     let (poor, sold_out) = (order(POOR, &plenty), order(1, &none));
 
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async {
+    on_runtime(async {
         let mut clients: Vec<Client> = Vec::new();
         for node in 0..NODES {
             clients.push(client(world.node(node)).await);

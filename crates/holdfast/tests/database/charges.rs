@@ -12,7 +12,7 @@ use crate::servers::Servers;
 use crate::shop::at_once;
 use crate::support::http::get;
 use crate::support::shop::{item, order};
-use crate::support::world::{client, set_up};
+use crate::support::world::participants;
 use crate::tokens::wallet::issue;
 use crate::world::{PARTITIONS, World};
 
@@ -74,9 +74,8 @@ pub fn positions(crowd: &Crowd) {
     let Some(mut world) = World::of(Servers::default(), PARTITIONS) else { return };
     // Participants first; then all nodes are started anew, with what checkouts charge.
     world.add_nodes(1);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let fifty = Amount::whole(50).expect("fifty");
-    runtime.block_on(async { set_up(&client(world.node(0)).await, 4, fifty, fifty).await });
+    participants(world.node(0), 4, fifty, fifty);
     world.take_node().stop();
     let settings = ["shop.payment=transfers", "shop.payee=FSP4", "shop.currency=USD"];
     let arguments: Vec<&str> = settings.iter().flat_map(|setting| ["--set", *setting]).collect();

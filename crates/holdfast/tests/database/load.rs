@@ -5,11 +5,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use holdfast_domain::command::{Abort, Admin, Command, Fulfil, FulfilAction, Prepare};
-use holdfast_domain::effects::Subject;
-use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
+use holdfast_domain::command::{Abort, Command, Fulfil, FulfilAction, Prepare};
+use holdfast_domain::ids::{Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
-use holdfast_domain::participants::Name;
 use holdfast_domain::records::{Sealed, batch};
 use holdfast_domain::transfers::TransferState;
 use holdfast_services::PATIENCE;
@@ -17,12 +15,13 @@ use sha2::{Digest, Sha256};
 
 use crate::inbox::LISTENERS;
 use crate::support::http::{Asked, send};
+use crate::support::world::{participants, usd};
 use crate::workers::Workers;
 use crate::world::World;
 
 const WORKERS: u64 = 4;
 const BATCH: u64 = 20;
-const PARTIES: usize = 6;
+const PARTIES: u32 = 6;
 /// What each participant may owe, in whole units: some prepares are refused for it.
 const CAP: i64 = 20;
 const AMOUNT: i64 = 10_000;
@@ -49,10 +48,12 @@ pub struct Load {
 impl Load {
     pub fn start(world: &World) -> Load {
         let addresses = Arc::clone(&world.addresses);
-        let parties = Arc::new(participants(&addresses));
+        let cap = Amount::whole(CAP).expect("within bounds");
+        participants(world.node(0), PARTIES, cap, cap);
+        let parties: Arc<Vec<_>> = Arc::new((1..=PARTIES).map(ParticipantId).collect());
         let listeners = parties[..LISTENERS].to_vec();
-        for (number, listener) in listeners.iter().enumerate() {
-            let path = format!("/participants/party{number}/endpoints");
+        for listener in &listeners {
+            let path = format!("/participants/fsp{}/endpoints", listener.0);
             for endpoint in world.inbox.endpoints(*listener) {
                 let answer = send(world.node(0), "POST", &path, &endpoint);
                 assert_eq!(answer.status, 201, "{answer:?}");
@@ -159,10 +160,6 @@ impl Worker {
     }
 }
 
-fn usd() -> Currency {
-    "USD".parse().expect("a currency")
-}
-
 fn preimage(id: u128) -> [u8; 32] {
     Sha256::digest(id.to_be_bytes()).into()
 }
@@ -198,29 +195,4 @@ fn post(address: SocketAddr, commands: &[Command]) -> Result<Vec<batch::Reply>, 
         return Err(String::from_utf8_lossy(&answer).into_owned());
     }
     batch::read_replies(&answer[body..]).map_err(|error| error.to_string())
-}
-
-fn participants(addresses: &Mutex<Vec<SocketAddr>>) -> Vec<ParticipantId> {
-    let one = |number: usize| {
-        let name = Name::new(&format!("party{number}")).expect("a short name");
-        let made = ask(addresses, 0, &[Command::Admin(Admin::CreateParticipant { name, currency: usd() })]);
-        let (participant, account) = Subject::member(made[0].subject);
-        let amount = Amount::whole(CAP).expect("within bounds");
-        let limits = Admin::InitialPositionAndLimits {
-            participant,
-            currency: usd(),
-            net_debit_cap: amount,
-            initial_position: Amount::ZERO,
-        };
-        let funds = Admin::FundsIn {
-            id: TransferId(0xf0 << 100 | number as u128),
-            account: AccountId(account.0 + 1),
-            currency: usd(),
-            amount,
-        };
-        let done = ask(addresses, 0, &[Command::Admin(limits), Command::Admin(funds)]);
-        assert!(done.iter().all(|reply| reply.code == 0), "{done:?}");
-        participant
-    };
-    (0..PARTIES).map(one).collect()
 }

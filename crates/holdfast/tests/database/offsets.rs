@@ -8,6 +8,7 @@ use holdfast_services::PATIENCE;
 use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
 use rdkafka::client::DefaultClientContext;
 
+use crate::support::world::on_runtime;
 use crate::world::World;
 
 /// Whether anything went wrong meanwhile.
@@ -67,8 +68,7 @@ fn policy(world: &World) -> Option<String> {
     let admin: AdminClient<DefaultClientContext> = world.other_client().create().expect("a client");
     let name = world.topics().name(Topic::OutcomeOffsets);
     let options = AdminOptions::new().request_timeout(Some(PATIENCE));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let asked = runtime.block_on(admin.describe_configs([&ResourceSpecifier::Topic(&name)], &options));
+    let asked = on_runtime(admin.describe_configs([&ResourceSpecifier::Topic(&name)], &options));
     let found = asked.expect("Kafka answers").remove(0).expect("the topic has settings");
     found.entry_map().get("cleanup.policy").and_then(|entry| entry.value.clone())
 }

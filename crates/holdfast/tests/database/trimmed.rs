@@ -10,6 +10,7 @@ use rdkafka::{Offset, TopicPartitionList};
 
 use crate::shop::{begin, checkout};
 use crate::support::shop::{item, order, post};
+use crate::support::world::on_runtime;
 use crate::world::{self, Telling, World};
 
 /// Nobody is there for the stock.
@@ -27,8 +28,7 @@ pub fn trim(world: &World, topic: Topic, before: &[(i32, i64)]) {
     }
     let admin: AdminClient<DefaultClientContext> = world.other_client().create().expect("a client");
     let options = AdminOptions::new().operation_timeout(Some(PATIENCE)).request_timeout(Some(PATIENCE));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let trimmed = runtime.block_on(admin.delete_records(&offsets, &options)).expect("Kafka removes them");
+    let trimmed = on_runtime(admin.delete_records(&offsets, &options)).expect("Kafka removes them");
     for element in trimmed.elements() {
         element.error().expect("each partition is trimmed");
     }

@@ -8,7 +8,7 @@ use holdfast_domain::money::Amount;
 use serde_json::{Value, json};
 
 use crate::support::fspiop::{ACCEPT_1, CONTENT_TYPE_1_0, CONTENT_TYPE_1_1, Message, Payment, stored};
-use crate::support::http::{exchange, head, on_the_wire};
+use crate::support::http::{exchange, get, head, on_the_wire};
 use crate::support::server::{Server, fresh_hub};
 use crate::support::world::{now, participants};
 
@@ -219,8 +219,7 @@ fn bad_headers_in_the_order_of_the_tests() {
         refused["errorInformation"]["extensionList"],
         json!({"extension": [{"key": "1", "value": "0"}, {"key": "1", "value": "1"}]})
     );
-    let nowhere = exchange(&server, "GET", "/transfer", "", b"");
-    nowhere.is_refused(404, "3002");
+    get(&server, "/transfer").is_refused(404, "3002");
     let verb = exchange(&server, "DELETE", "/transfers", "", b"");
     verb.is_refused(405, "3000");
     assert!(verb.head_has("allow: post"), "{}", verb.head);

@@ -110,7 +110,7 @@ impl Log {
             ));
         }
         if let What::Read { topic, .. } | What::Tail { topic, .. } = &self.what
-            && !Topic::ALL.contains(topic)
+            && !topic.is_of_a_directory()
         {
             return Err(bad_input(format!(
                 "{} is a topic of the database profile: name its Kafka with --log",
@@ -165,14 +165,14 @@ impl Lines<'_> {
 }
 
 fn topics(frames: Frames, output: Output, lines: &mut Lines<'_>) -> anyhow::Result<()> {
-    let mut counts = [0_usize; Topic::ALL.len()];
+    let mut counts: Vec<(Topic, usize)> = Topic::of_a_directory().map(|topic| (topic, 0)).collect();
     let mut core = Core::new(MemoryStore::new(0));
     replay_with(frames, &mut core, |frame, commands, effects, core| {
-        for (count, topic) in counts.iter_mut().zip(Topic::ALL) {
+        for (topic, count) in &mut counts {
             *count += topic.messages(frame, commands, effects, core.store()).len();
         }
     })?;
-    for (count, topic) in counts.into_iter().zip(Topic::ALL) {
+    for (topic, count) in counts {
         match output {
             Output::Json => lines.line(&json!({"topic": topic.name(), "messages": count}))?,
             Output::Text => lines.line(&format_args!("{:<16} {count}", topic.name()))?,

@@ -181,7 +181,7 @@ fn is_no_topic(error: &anyhow::Error) -> bool {
 
 /// The database profile has a few topics; all else is rows of its database.
 fn lies_in(topic: Topic) -> anyhow::Result<KafkaTopic> {
-    KafkaTopic::from_name(topic.name()).ok_or_else(|| {
+    KafkaTopic::from_name(&topic.name()).ok_or_else(|| {
         let names: Vec<&str> = KafkaTopic::ALL.into_iter().map(KafkaTopic::name).collect();
         let names = names.join(", ");
         bad_input(format!("the database profile has no topic {}; there are {names}", topic.name()))

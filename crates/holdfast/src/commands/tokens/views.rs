@@ -5,6 +5,7 @@ use holdfast_tokens::DEFAULT_TYPE;
 use holdfast_wire::tokens::{self, Balance, ListedToken, Lock, Token};
 use holdfast_wire::{Name, Nullable};
 
+use super::super::name_of;
 use super::super::pages::{PageArgs, Pages, STRANGE, print_more, read_value};
 use super::super::tables::{print, table};
 use super::{Output, get, query, show};
@@ -149,11 +150,8 @@ async fn pages(
 
 impl List {
     pub(super) async fn run(self, remote: &Remote, output: Output) -> anyhow::Result<()> {
-        let state = self.state.map(|state| match state {
-            State::Free => "free",
-            State::Locked => "locked",
-        });
-        let filters = [&self.of.filters()[..], &[("state", state)]].concat();
+        let state = self.state.map(name_of);
+        let filters = [&self.of.filters()[..], &[("state", state.as_deref())]].concat();
         let pages = pages(remote, ("/tokens", "tokens"), &filters, self.page).await?;
         if output == Output::Json {
             return pages.print_json();
