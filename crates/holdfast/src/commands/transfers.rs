@@ -15,7 +15,7 @@ use holdfast_wire::views::{PositionChange, TransferRow, TransferStep, TransferSt
 use hyper::Method;
 
 use super::pages::{PageArgs, Pages, after, print_more};
-use super::tables::{print, table};
+use super::tables::{print, print_as, table};
 use super::{BadInput, DATA_DEFAULT, Output, bad_input, beginning_removed, read_log};
 use crate::remote::{Remote, RemoteArgs, block_on, escaped};
 use crate::why::Witness;
@@ -186,8 +186,5 @@ fn why(id: TransferId, data: &Path, output: Output) -> anyhow::Result<()> {
     if story.events.is_empty() {
         bail!("the log in {} says nothing of {id}, up to offset {}", data.display(), story.log_end);
     }
-    match output {
-        Output::Json => print(&serde_json::to_string_pretty(&story)?),
-        Output::Text => print(story.to_string().trim_end()),
-    }
+    print_as(output, &story, || story.to_string().trim_end().to_owned())
 }

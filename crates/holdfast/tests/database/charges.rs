@@ -11,6 +11,7 @@ use crate::disasters::{Crowd, insist};
 use crate::servers::Servers;
 use crate::shop::at_once;
 use crate::support::http::get;
+use crate::support::server::set;
 use crate::support::shop::{item, order};
 use crate::support::world::participants;
 use crate::tokens::wallet::issue;
@@ -78,8 +79,7 @@ pub fn positions(crowd: &Crowd) {
     participants(world.node(0), 4, fifty, fifty);
     world.take_node().stop();
     let settings = ["shop.payment=transfers", "shop.payee=FSP4", "shop.currency=USD"];
-    let arguments: Vec<&str> = settings.iter().flat_map(|setting| ["--set", *setting]).collect();
-    world.add_nodes_with(3, &arguments);
+    world.add_nodes_with(3, &set(&settings));
     let item = item(world.node(0), PRICE, UNITS);
     assert_eq!(get(world.node(2), "/hub/stats").json()["shop"]["payment"], "positions");
     // Whoever says something else is not let in, and told what the others say.
@@ -113,8 +113,7 @@ pub fn tokens(crowd: &Crowd) {
     const UNITS: u64 = 55;
     let Some(mut world) = World::of(Servers::default(), PARTITIONS) else { return };
     let settings = ["shop.payment=tokens", "shop.wallet=shop", "shop.currency=EUR"];
-    let arguments: Vec<&str> = settings.iter().flat_map(|setting| ["--set", *setting]).collect();
-    world.add_nodes_with(3, &arguments);
+    world.add_nodes_with(3, &set(&settings));
     let item = item(world.node(0), PRICE, UNITS);
     // Alice has the money for 50 in ten pieces, bob for 15 in one: his orders wait for each other's change.
     issue(world.node(0).address, "alice", &[10; 10]);

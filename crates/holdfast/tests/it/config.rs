@@ -94,9 +94,7 @@ fn the_defaults_are_a_file_that_can_be_used_and_stand_in_the_docs() {
 #[test]
 fn a_rate_that_is_set_is_kept() {
     let folder = folder();
-    let mut command = Server::command(folder.path(), any_port());
-    command.args(["--set", "rate.per_second=1", "--set", "rate.burst=3"]);
-    let server = Server::launch(&mut command);
+    let server = Server::with(folder.path(), any_port(), &["rate.per_second=1", "rate.burst=3"]);
     let answers: Vec<_> = (0..8).map(|_| get(&server, "/hub/stats")).collect();
     assert!(answers[..3].iter().all(|answer| answer.status == 200), "the burst");
     let refused = answers.iter().find(|answer| answer.status == 429).expect("more than the burst");

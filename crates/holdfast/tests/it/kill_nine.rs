@@ -98,9 +98,7 @@ fn may_have_become(before: Option<S>, now: Option<S>) -> bool {
 
 /// A hub whose checkpoints follow one another so closely that kills meet them and the merges of their runs.
 fn start(data: &Path, listen: SocketAddr) -> Server {
-    let mut command = Server::command(data, listen);
-    command.args(["--set", "checkpoint.log_bytes=65536"]);
-    Server::launch(&mut command)
+    Server::with(data, listen, &["checkpoint.log_bytes=65536"])
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn the_shops_figures_are_shown() {
     // It takes connections, and answers nobody.
     let warehouse = TcpListener::bind(any_port()).expect("a free port");
     let stock = format!("shop.stock=http://{}/steps", warehouse.local_addr().expect("an address"));
-    let server = Server::launch(Server::command(folder.path(), any_port()).args(["--set", &stock]));
+    let server = Server::with(folder.path(), any_port(), &[&stock]);
     let users = [0, 1, 2].map(|_| text(&post(&server, "/payment/create_user"), "user_id"));
     let items = [0, 1].map(|_| new_item(&server, 0));
     let orders =

@@ -10,8 +10,10 @@ use crate::support::http::{Answer, exchange, get, head, on_the_wire};
 use crate::support::server::{Server, any_port, binary, folder, fresh_hub, path, run};
 use crate::support::world::{Payment, client, now, on_runtime, participants, set_up};
 
+const BATCH: &str = "Content-Type: application/vnd.holdfast.batch\r\n";
+
 fn post(server: &Server, path: &str, body: &[u8]) -> Answer {
-    exchange(server, "POST", path, "Content-Type: application/vnd.holdfast.batch\r\n", body)
+    exchange(server, "POST", path, BATCH, body)
 }
 
 #[test]
@@ -235,7 +237,7 @@ fn a_bad_body_is_refused_with_its_reason_and_stores_nothing() {
         assert_eq!(answer.refusal(), (status, code.to_owned()), "{what}: {answer:?}");
     }
     // It is refused for what it announces. Whoever sends it all the same may be cut off in the middle.
-    let announced = head("POST", "/hub/batch", "", 1_100_000);
+    let announced = head("POST", "/hub/batch", BATCH, 1_100_000);
     on_the_wire(&server, announced.as_bytes(), false).is_refused(400, "3104");
     // A bad record at the end: the good ones before it are not stored either.
     let answer = post(&server, "/hub/batch", &batch_of(2, &[prepare.clone(), with(0, 77)].concat()));

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +17,7 @@ use crate::support::command::{self, assert_says, done, json_of};
 use crate::support::http::{exchange, figure, send};
 use crate::support::server::{Server, any_port, folder, fresh_hub, run, verify};
 use crate::support::shop::{at_once, checkout, item, order, post, user};
+use crate::support::sink::Sink;
 use crate::support::wait::await_that;
 use crate::support::world::{client, on_runtime};
 
@@ -219,13 +220,9 @@ fn refused(server: &Server, arguments: &str, part: &str) {
 
 /// A hub with both sides outside, where nobody listens: checkouts stay open.
 fn with_both_sides_outside(data: &Path) -> Server {
-    let nobody =
-        TcpListener::bind(any_port()).and_then(|listener| listener.local_addr()).expect("a free port");
-    let mut command = Server::command(data, any_port());
-    for side in ["payment", "stock"] {
-        command.args(["--set", &format!("shop.{side}=http://{nobody}/")]);
-    }
-    Server::launch(&mut command)
+    let nobody = Sink::nowhere();
+    let sides = ["payment", "stock"].map(|side| format!("shop.{side}=http://{nobody}/"));
+    Server::with(data, any_port(), &sides.each_ref().map(String::as_str))
 }
 
 /// An order of one unit for a price of 20, by a user who has so much.

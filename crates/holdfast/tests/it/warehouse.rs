@@ -18,6 +18,9 @@ use crate::support::shop::{checkout, new_item, order, post, shown, text, user};
 use crate::support::sink::{read_request, serve_each};
 use crate::support::wait::PATIENCE;
 
+/// Short pauses between attempts.
+const HASTE: [&str; 2] = ["callbacks.pause_min_ms=10", "callbacks.pause_max_ms=50"];
+
 /// The sample as a child process. Killed when dropped.
 struct Warehouse {
     child: Child,
@@ -201,11 +204,10 @@ impl Shop {
     }
 
     fn serve(&mut self) {
-        let mut command = Server::command(&self.data.path().join("hub"), any_port());
-        command.args(["--set", &format!("shop.stock=http://{}/steps", self.way.address)]);
-        command.args(["--set", "callbacks.pause_min_ms=10", "--set", "callbacks.pause_max_ms=50"]);
-        command.args(["--set", "shop.deadline_ms=600000", "--set", "shop.wait_ms=30000"]);
-        self.server = Some(Server::launch(&mut command));
+        let stock = format!("shop.stock=http://{}/steps", self.way.address);
+        let times = ["shop.deadline_ms=600000", "shop.wait_ms=30000"];
+        let settings = [&[stock.as_str()], &HASTE[..], &times].concat();
+        self.server = Some(Server::with(&self.data.path().join("hub"), any_port(), &settings));
     }
 
     fn server(&self) -> &Server {
@@ -347,9 +349,7 @@ fn who_waits_for_a_silent_warehouse_does_not_hold_up_the_end() {
         // It has heard, and will answer later.
         incoming.answer(202, &json!({}));
     });
-    let mut command = Server::command(data.path(), any_port());
-    command.args(["--set", &format!("shop.stock=http://{address}/steps")]);
-    let server = Server::launch(&mut command);
+    let server = Server::with(data.path(), any_port(), &[&format!("shop.stock=http://{address}/steps")]);
     let order = order(&server, &user(&server, 1), &new_item(&server, 0), 1);
     let path = format!("/shop/orders/checkout/{order}?deadlineMs=60000&waitMs=60000");
     let place = server.address;
@@ -378,11 +378,9 @@ fn whoever_wants_to_know_is_told_of_outcomes_also_after_a_stop() {
         }
     });
     let start = || {
-        let mut command = Server::command(data.path(), any_port());
-        command.args(["--set", &format!("shop.webhook=http://{address}/outcomes")]);
-        command.args(["--set", "callbacks.pause_min_ms=10", "--set", "callbacks.pause_max_ms=50"]);
-        command.args(["--set", "callbacks.attempts_max=1000"]);
-        Server::launch(&mut command)
+        let webhook = format!("shop.webhook=http://{address}/outcomes");
+        let settings = [&[webhook.as_str(), "callbacks.attempts_max=1000"], &HASTE[..]].concat();
+        Server::with(data.path(), any_port(), &settings)
     };
     let course_checkout = |server: &Server, order: &str| {
         exchange(server, "POST", &format!("/orders/checkout/{order}"), "", b"").status

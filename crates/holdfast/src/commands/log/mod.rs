@@ -148,17 +148,19 @@ struct Lines<'a> {
 
 impl Lines<'_> {
     fn line(&mut self, line: &impl std::fmt::Display) -> anyhow::Result<()> {
-        match writeln!(self.out, "{line}") {
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => self.closed = true,
-            written => written.context("cannot write to standard output")?,
-        }
-        Ok(())
+        let written = writeln!(self.out, "{line}");
+        self.see_to(written)
     }
 
     fn flush(&mut self) -> anyhow::Result<()> {
-        match self.out.flush() {
+        let flushed = self.out.flush();
+        self.see_to(flushed)
+    }
+
+    fn see_to(&mut self, done: std::io::Result<()>) -> anyhow::Result<()> {
+        match done {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => self.closed = true,
-            flushed => flushed.context("cannot write to standard output")?,
+            done => done.context("cannot write to standard output")?,
         }
         Ok(())
     }

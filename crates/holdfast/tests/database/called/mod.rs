@@ -11,24 +11,18 @@ pub use load::a_warehouse_in_a_crowd;
 pub use settings::refused_for;
 pub use sides::{partitions_of, says};
 
-use crate::support::server::Server;
+use crate::support::server::{Server, set};
 use crate::support::shop;
 use crate::world::World;
 
 /// Short pauses, and no patience with those who hang.
-const HASTE: [&str; 6] = [
-    "--set",
-    "callbacks.pause_min_ms=20",
-    "--set",
-    "callbacks.pause_max_ms=200",
-    "--set",
-    "callbacks.timeout_ms=1000",
-];
+const HASTE: [&str; 3] =
+    ["callbacks.pause_min_ms=20", "callbacks.pause_max_ms=200", "callbacks.timeout_ms=1000"];
 
 /// Arguments of a node that calls.
 fn calling(settings: &[String]) -> Vec<&str> {
-    let set = settings.iter().flat_map(|setting| ["--set", setting.as_str()]);
-    HASTE.into_iter().chain(set).collect()
+    let settings: Vec<&str> = HASTE.into_iter().chain(settings.iter().map(String::as_str)).collect();
+    set(&settings)
 }
 
 /// Checks an order out, and waits. What was answered, and why not.

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{judge, watched};
 use crate::support::fspiop::{Payment, wait_for_state};
 use crate::support::funding::{ask, funded, funded_until, is_told, issue, pay_twice_at_once, told, wallet};
-use crate::support::server::Server;
+use crate::support::server::{Server, set};
 use crate::support::world::{now, participants};
 use crate::world::World;
 
@@ -106,8 +106,7 @@ fn a_hold_survives_the_node_that_made_it() {
 #[test]
 fn shattered_wallets_are_brought_together() {
     let settings = ["tokens.consolidate_every=1", "tokens.consolidate_from=20", "tokens.consolidate_into=4"];
-    let arguments: Vec<&str> = settings.iter().flat_map(|setting| ["--set", *setting]).collect();
-    let Some(world) = world(2, &arguments) else { return };
+    let Some(world) = world(2, &set(&settings)) else { return };
     let ids: Vec<String> = (0..50).map(|number| format!("dust{number}")).collect();
     let tokens: Vec<(&str, &str, u64)> = ids.iter().map(|id| (id.as_str(), "carol", 3)).collect();
     issue(world.node(0), &tokens);

@@ -18,6 +18,11 @@ pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder for test data")
 }
 
+/// Settings as arguments.
+pub(crate) fn set<'s>(settings: &[&'s str]) -> Vec<&'s str> {
+    settings.iter().flat_map(|setting| ["--set", setting]).collect()
+}
+
 /// A path as an argument.
 pub(crate) fn path(path: &Path) -> &str {
     path.to_str().expect("a plain path")
@@ -47,6 +52,11 @@ impl Server {
     /// Starts a hub and waits until it says where it listens.
     pub(crate) fn start(data: &Path, listen: SocketAddr) -> Server {
         Server::launch(&mut Server::command(data, listen))
+    }
+
+    /// A hub with these settings.
+    pub(crate) fn with(data: &Path, listen: SocketAddr, settings: &[&str]) -> Server {
+        Server::launch(Server::command(data, listen).args(set(settings)))
     }
 
     /// The command that starts a hub; a test may add to it before it is launched.
