@@ -242,60 +242,53 @@ fn in_words(why: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn lines(json: &str) -> Vec<String> {
-        serde_json::from_str::<Row>(json).unwrap().lines()
+    #[track_caller]
+    fn tells(json: &str, lines: &[&str]) {
+        assert_eq!(serde_json::from_str::<Row>(json).unwrap().lines(), lines);
     }
 
     #[test]
     fn an_order_that_was_never_tried() {
-        let told = lines(r#"{"order":"o1","tr":null,"state":"not_paid","user":"u1","amount":"20"}"#);
-        assert_eq!(told, ["order o1 is not_paid; it was never tried", "user u1 pays 20"]);
+        tells(
+            r#"{"order":"o1","tr":null,"state":"not_paid","user":"u1","amount":"20"}"#,
+            &["order o1 is not_paid; it was never tried", "user u1 pays 20"],
+        );
     }
 
     #[test]
     fn one_that_failed_says_why_and_what_to_do() {
-        let told = lines(r#"{"order":"o1","tr":2,"state":"not_paid","why":"stock"}"#);
-        assert_eq!(
-            told,
-            [
+        tells(
+            r#"{"order":"o1","tr":2,"state":"not_paid","why":"stock"}"#,
+            &[
                 "order o1 is not_paid; try 2 failed: the stock was refused",
-                "try again: holdfast checkouts retry o1"
-            ]
+                "try again: holdfast checkouts retry o1",
+            ],
         );
     }
 
     #[test]
     fn one_that_waits_says_for_whom() {
-        let told = lines(
+        tells(
             r#"{"order":"o1","tr":1,"state":"pending","startedAt":"A","since":"B","deadline":"C",
                 "waitsFor":["stock"],"detail":"waits for stock since 12 s, cancels in 18 s"}"#,
-        );
-        assert_eq!(
-            told,
-            [
+            &[
                 "order o1 is pending (try 1)",
                 "it waits for stock since 12 s, cancels in 18 s",
                 "started A, waits since B, deadline C",
-                "ask again: holdfast checkouts retry o1\ngive up: holdfast checkouts cancel o1"
-            ]
+                "ask again: holdfast checkouts retry o1\ngive up: holdfast checkouts cancel o1",
+            ],
         );
     }
 
     #[test]
     fn what_pays_is_named_and_what_is_given_back_has_no_deadline() {
-        let told = lines(
+        tells(
             r#"{"order":"o1","tr":1,"state":"pending","transfer":"7d0f","startedAt":"A","since":"B","deadline":"C"}"#,
+            &["order o1 is pending (try 1)", "paid by transfer 7d0f", "started A, waits since B, deadline C"],
         );
-        assert_eq!(
-            told,
-            ["order o1 is pending (try 1)", "paid by transfer 7d0f", "started A, waits since B, deadline C"]
-        );
-        let told = lines(
+        tells(
             r#"{"order":"o1","tr":1,"state":"cancelling","spender":"7d0f","startedAt":"A","since":"B","deadline":"C"}"#,
-        );
-        assert_eq!(
-            told,
-            ["order o1 is cancelling (try 1)", "paid by tokens locked by 7d0f", "started A, waits since B"]
+            &["order o1 is cancelling (try 1)", "paid by tokens locked by 7d0f", "started A, waits since B"],
         );
     }
 

@@ -1,9 +1,8 @@
 //! The topic `outcome-offsets`: from where a fresh order consumer has to read, partition by partition.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
-use holdfast_kafka::{From, Reader, Topic};
+use holdfast_kafka::Topic;
 use holdfast_services::PATIENCE;
 use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
 use rdkafka::client::DefaultClientContext;
@@ -21,18 +20,11 @@ pub enum Times {
 
 /// What was told of each partition, in order.
 fn told(world: &World) -> BTreeMap<u32, Vec<u64>> {
-    let deadline = Instant::now() + PATIENCE;
-    let name = world.topics().name(Topic::OutcomeOffsets);
-    let mut reader =
-        Reader::open(&world.brokers(), &name, &From::Start, deadline).expect("the topic is there");
     let mut told: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
-    while !reader.at_end() {
-        assert!(Instant::now() < deadline, "{name} does not end");
-        for record in reader.poll(1_000, deadline).expect("it can be read") {
-            let partition = text(&record.key).parse().expect("the key is a partition");
-            told.entry(partition).or_default().push(text(&record.value).parse().expect("an offset"));
-        }
+    for record in world.records(Topic::OutcomeOffsets) {
+        let partition = text(&record.key).parse().expect("the key is a partition");
+        told.entry(partition).or_default().push(text(&record.value).parse().expect("an offset"));
     }
     told
 }

@@ -293,15 +293,7 @@ impl World {
         }
         self.await_count("SELECT count(*) FROM outbox", |rows| rows == 0);
         // Also what came twice: all that lies in the topics has been looked at.
-        for topic in [Topic::Transfers, Topic::Position, Topic::Notifications] {
-            let ends = self.ends(topic).iter().sum::<u64>();
-            let looked_at = format!(
-                "SELECT coalesce(sum(value), 0)::bigint FROM segment
-                 WHERE segment_type = 'consumer' AND table_name = '{}'",
-                topic.name()
-            );
-            self.await_count(&looked_at, |looked_at| u64::try_from(looked_at).is_ok_and(|at| at >= ends));
-        }
+        self.await_looked_at(&[Topic::Transfers, Topic::Position, Topic::Notifications]);
         self.await_count("SELECT count(*) FROM outbox", |rows| rows == 0);
         // Delivered ones are gone; nobody here refuses a call for good.
         self.await_count("SELECT count(*) FROM callback", |rows| rows == 0);
