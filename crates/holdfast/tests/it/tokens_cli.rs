@@ -79,7 +79,10 @@ fn a_wallet_by_hand() {
     let locks = told(&server, "locks --wallet alice");
     assert_eq!(locks["locks"][0]["holder"], "p1");
     assert_eq!(locks["locks"][0]["tokens"].as_array().map(Vec::len), Some(2));
-    assert_eq!(told(&server, "locks --spender p2"), json!({"locks": [], "next": null}));
+    for other in ["locks --spender p2", "locks --currency USD"] {
+        assert_eq!(told(&server, other), json!({"locks": [], "next": null}), "{other}");
+    }
+    assert_eq!(told(&server, "locks --currency EUR")["locks"][0]["holder"], "p1");
     let shown = say(&server, "locks");
     assert_says(&shown, &["p1", "alice", "age", "ends in", fence, "100"]);
     let free = told(&server, "list @alice --state free");

@@ -210,7 +210,11 @@ fn in_time(millis: u64) -> String {
 
 impl Locks {
     pub(super) async fn run(self, remote: &Remote, output: Output) -> anyhow::Result<()> {
-        let filters = [("wallet", self.wallet.as_deref()), ("spender", self.spender.as_deref())];
+        let filters = [
+            ("wallet", self.wallet.as_deref()),
+            ("currency", self.currency.as_deref()),
+            ("spender", self.spender.as_deref()),
+        ];
         let pages = pages(remote, ("/tokens/locks", "locks"), &filters, self.page).await?;
         if output == Output::Json {
             return pages.print_json();
