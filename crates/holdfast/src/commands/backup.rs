@@ -9,7 +9,7 @@ use holdfast_hub::backup::{BackupError, backup_stopped};
 use holdfast_hub::verify::Verified;
 use holdfast_load::bar::Bar;
 use holdfast_log::RealFs;
-use serde::Deserialize;
+use holdfast_wire::views::{self, BackupState};
 use serde_json::json;
 
 use super::{BadInput, Output, read_log, verify};
@@ -40,20 +40,6 @@ pub(super) struct Backup {
     /// For people or for programs
     #[arg(long, value_enum, default_value_t)]
     output: Output,
-}
-
-/// What a hub says of its backup.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Status {
-    state: String,
-    #[serde(default)]
-    done_bytes: u64,
-    #[serde(default)]
-    total_bytes: u64,
-    offset: Option<u64>,
-    files: Option<u64>,
-    reason: Option<String>,
 }
 
 impl Backup {
@@ -116,20 +102,23 @@ async fn running(remote: &Remote, dir: &Path) -> anyhow::Result<(u64, u64, u64)>
     remote.post("/hub/backup", &json!({"dir": dir})).await?;
     let bar = Bar::new("copying");
     loop {
-        let status: Status = remote.get("/hub/backup").await?;
-        match status.state.as_str() {
-            "RUNNING" => bar.show(status.done_bytes, status.total_bytes),
-            "DONE" => {
+        let status: views::Backup = remote.get("/hub/backup").await?;
+        let total_bytes = status.total_bytes.unwrap_or_default();
+        match status.state {
+            BackupState::Running => bar.show(status.done_bytes.unwrap_or_default(), total_bytes),
+            BackupState::Done => {
                 let known = status.offset.zip(status.files);
                 let (offset, files) = known.context("the hub says too little of its backup")?;
-                return Ok((offset, status.total_bytes, files));
+                return Ok((offset, total_bytes, files as u64));
             }
-            "FAILED" => bail!(
+            BackupState::Failed => bail!(
                 "the backup failed: {}. What is in {} is of no use",
                 status.reason.unwrap_or_else(|| "the hub does not say why".to_owned()),
                 dir.display()
             ),
-            other => bail!("the hub says that its backup is {other}; it may have been restarted"),
+            none @ BackupState::None => {
+                bail!("the hub says that its backup is {none}; it may have been restarted")
+            }
         }
         tokio::time::sleep(ASK_EVERY).await;
     }

@@ -4,12 +4,12 @@
 //! `--output json` prints the hub's answer as it came.
 
 use anyhow::Context;
-use hyper::{HeaderMap, Method};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use hyper::Method;
+use serde::Deserialize;
 
-use super::tables::{print, table};
-use super::{BadInput, Output};
+use super::pages::{PageArgs, Pages, after, print_more};
+use super::tables::{print, print_json, table};
+use super::{BadInput, Output, name_of};
 use crate::remote::{Remote, RemoteArgs, block_on, escaped};
 
 /// Show the checkouts of a running hub, end them, try them again.
@@ -31,12 +31,8 @@ enum What {
         /// Only those in this state
         #[arg(long, value_enum)]
         state: Option<State>,
-        /// The cursor that an earlier page ended with
-        #[arg(long, value_name = "CURSOR")]
-        after: Option<String>,
-        /// At most so many [default: 1000]
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-        limit: Option<u64>,
+        #[command(flatten)]
+        page: PageArgs,
     },
     /// One order: where it stands, why its last try failed, what an open one waits for
     Show {
@@ -66,15 +62,6 @@ enum State {
     Cancelling,
 }
 
-impl State {
-    const fn name(self) -> &'static str {
-        match self {
-            State::Pending => "pending",
-            State::Cancelling => "cancelling",
-        }
-    }
-}
-
 /// What an order may be called.
 fn order(text: &str) -> Result<String, String> {
     let id: Result<holdfast_domain::shop::OrderId, _> = text.parse();
@@ -87,14 +74,10 @@ impl Checkouts {
         let remote = self.remote.open().map_err(BadInput::from)?;
         block_on(async move {
             match self.what {
-                What::List { state, after, limit } => list(&remote, state, after, limit, output).await,
-                What::Show { order } => tell(&remote, Method::GET, &path_of(&order), output).await,
-                What::Cancel { order } => {
-                    tell(&remote, Method::POST, &format!("{}/cancel", path_of(&order)), output).await
-                }
-                What::Retry { order } => {
-                    tell(&remote, Method::POST, &format!("{}/retry", path_of(&order)), output).await
-                }
+                What::List { state, page } => list(&remote, state, page, output).await,
+                What::Show { order } => tell(&remote, Method::GET, &order, "", output).await,
+                What::Cancel { order } => tell(&remote, Method::POST, &order, "/cancel", output).await,
+                What::Retry { order } => tell(&remote, Method::POST, &order, "/retry", output).await,
             }
         })
     }
@@ -104,16 +87,8 @@ fn path_of(order: &str) -> String {
     format!("/hub/checkouts/{}", escaped(order))
 }
 
-/// Rows of one page, and of a list where no limit is given.
-const PAGE_ROWS: u64 = 1_000;
-/// Pages that one list asks for: as many as a shop full of open checkouts has.
-const PAGES_MAX: usize = 1_000;
-
-#[derive(Default, Deserialize, Serialize)]
-struct Page {
-    checkouts: Vec<Value>,
-    next: Option<String>,
-}
+/// The list, and the pages that one command asks for: as many as a shop full of open checkouts has.
+const LISTED: (&str, usize) = ("checkouts", 1_000);
 
 /// An order as the hub shows it, with its open checkout if there is one.
 #[derive(Debug, Deserialize)]
@@ -138,34 +113,19 @@ struct Row {
     detail: Option<String>,
 }
 
-async fn list(
-    remote: &Remote,
-    state: Option<State>,
-    after: Option<String>,
-    limit: Option<u64>,
-    output: Output,
-) -> anyhow::Result<()> {
-    let filter = state.map_or_else(String::new, |state| format!("&state={}", state.name()));
-    let mut all = Page { next: after, ..Page::default() };
-    let mut missing = limit.unwrap_or(PAGE_ROWS);
-    for _ in 0..PAGES_MAX {
-        let after = all.next.take().map_or_else(String::new, |next| format!("&after={}", escaped(&next)));
-        let path = format!("/hub/checkouts?limit={}{filter}{after}", missing.min(PAGE_ROWS));
-        let page: Page = remote.get(&path).await?;
-        missing = missing.saturating_sub(page.checkouts.len() as u64);
-        all.checkouts.extend(page.checkouts);
-        all.next = page.next;
-        if missing == 0 || all.next.is_none() {
-            break;
-        }
-    }
+async fn list(remote: &Remote, state: Option<State>, page: PageArgs, output: Output) -> anyhow::Result<()> {
+    let filter = state.map_or_else(String::new, |state| format!("&state={}", name_of(state)));
+    let ask = async |cursor: Option<&str>, rows: u64| {
+        remote.get(&format!("/hub/checkouts?limit={rows}{filter}{}", after(cursor))).await
+    };
+    let pages = Pages::read(LISTED, page, ask).await?;
     if output == Output::Json {
-        return print(&serde_json::to_string(&all)?);
+        return pages.print_json();
     }
-    if all.checkouts.is_empty() {
+    if pages.rows.is_empty() {
         return print("no checkout is open");
     }
-    let rows = all.checkouts.into_iter().map(serde_json::from_value);
+    let rows = pages.rows.into_iter().map(serde_json::from_value);
     let rows: Vec<Row> =
         rows.collect::<Result<_, _>>().context("the hub's answer is no page of checkouts")?;
     // Credit has no name of its own.
@@ -190,23 +150,22 @@ async fn list(
         table.add_row(cells);
     }
     print(&table.to_string())?;
-    match all.next {
-        Some(next) => print(&format!("more: --after {next}")),
-        None => Ok(()),
-    }
+    print_more(pages.next)
 }
 
 /// Asks about one order, or has something done to it, and prints how it stands.
-async fn tell(remote: &Remote, method: Method, path: &str, output: Output) -> anyhow::Result<()> {
-    let name = method.to_string();
-    let answer = remote.exchange(method, path, HeaderMap::new(), bytes::Bytes::new()).await?;
-    if !answer.status.is_success() {
-        anyhow::bail!("the hub refuses {name} {path}: {}", answer.in_words());
-    }
+async fn tell(
+    remote: &Remote,
+    method: Method,
+    order: &str,
+    what: &str,
+    output: Output,
+) -> anyhow::Result<()> {
+    let body = remote.ask(method, &format!("{}{what}", path_of(order))).await?;
     if output == Output::Json {
-        return print(String::from_utf8_lossy(&answer.body).trim_end());
+        return print_json(&body);
     }
-    let row: Row = serde_json::from_slice(&answer.body).context("the hub's answer is no checkout")?;
+    let row: Row = serde_json::from_slice(&body).context("the hub's answer is no checkout")?;
     row.lines().iter().try_for_each(|line| print(line))
 }
 
@@ -283,60 +242,53 @@ fn in_words(why: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn lines(json: &str) -> Vec<String> {
-        serde_json::from_str::<Row>(json).unwrap().lines()
+    #[track_caller]
+    fn tells(json: &str, lines: &[&str]) {
+        assert_eq!(serde_json::from_str::<Row>(json).unwrap().lines(), lines);
     }
 
     #[test]
     fn an_order_that_was_never_tried() {
-        let told = lines(r#"{"order":"o1","tr":null,"state":"not_paid","user":"u1","amount":"20"}"#);
-        assert_eq!(told, ["order o1 is not_paid; it was never tried", "user u1 pays 20"]);
+        tells(
+            r#"{"order":"o1","tr":null,"state":"not_paid","user":"u1","amount":"20"}"#,
+            &["order o1 is not_paid; it was never tried", "user u1 pays 20"],
+        );
     }
 
     #[test]
     fn one_that_failed_says_why_and_what_to_do() {
-        let told = lines(r#"{"order":"o1","tr":2,"state":"not_paid","why":"stock"}"#);
-        assert_eq!(
-            told,
-            [
+        tells(
+            r#"{"order":"o1","tr":2,"state":"not_paid","why":"stock"}"#,
+            &[
                 "order o1 is not_paid; try 2 failed: the stock was refused",
-                "try again: holdfast checkouts retry o1"
-            ]
+                "try again: holdfast checkouts retry o1",
+            ],
         );
     }
 
     #[test]
     fn one_that_waits_says_for_whom() {
-        let told = lines(
+        tells(
             r#"{"order":"o1","tr":1,"state":"pending","startedAt":"A","since":"B","deadline":"C",
                 "waitsFor":["stock"],"detail":"waits for stock since 12 s, cancels in 18 s"}"#,
-        );
-        assert_eq!(
-            told,
-            [
+            &[
                 "order o1 is pending (try 1)",
                 "it waits for stock since 12 s, cancels in 18 s",
                 "started A, waits since B, deadline C",
-                "ask again: holdfast checkouts retry o1\ngive up: holdfast checkouts cancel o1"
-            ]
+                "ask again: holdfast checkouts retry o1\ngive up: holdfast checkouts cancel o1",
+            ],
         );
     }
 
     #[test]
     fn what_pays_is_named_and_what_is_given_back_has_no_deadline() {
-        let told = lines(
+        tells(
             r#"{"order":"o1","tr":1,"state":"pending","transfer":"7d0f","startedAt":"A","since":"B","deadline":"C"}"#,
+            &["order o1 is pending (try 1)", "paid by transfer 7d0f", "started A, waits since B, deadline C"],
         );
-        assert_eq!(
-            told,
-            ["order o1 is pending (try 1)", "paid by transfer 7d0f", "started A, waits since B, deadline C"]
-        );
-        let told = lines(
+        tells(
             r#"{"order":"o1","tr":1,"state":"cancelling","spender":"7d0f","startedAt":"A","since":"B","deadline":"C"}"#,
-        );
-        assert_eq!(
-            told,
-            ["order o1 is cancelling (try 1)", "paid by tokens locked by 7d0f", "started A, waits since B"]
+            &["order o1 is cancelling (try 1)", "paid by tokens locked by 7d0f", "started A, waits since B"],
         );
     }
 

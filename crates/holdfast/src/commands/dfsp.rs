@@ -7,9 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use holdfast_domain::ids::Currency;
 use holdfast_domain::money::Amount;
-use tokio::signal::unix::{SignalKind, signal};
 
-use super::{AlreadySaid, BadInput, Output};
+use super::{AlreadySaid, BadInput, Output, asked_to_end};
 use crate::dfsp::{DEFAULT_SECRET, Diary, Manner, Order, Participant, listen, pay};
 use crate::remote::{RemoteArgs, block_on};
 
@@ -144,7 +143,8 @@ impl Dfsp {
                 participant.name,
                 participant.manner.words()
             ));
-            return asked_to_end().await;
+            asked_to_end()?.await;
+            return Ok(());
         };
         let totals = pay(&participant, &order).await?;
         if order.count == 1 && totals.not_committed == 1 {
@@ -160,17 +160,6 @@ impl Dfsp {
         );
         Ok(())
     }
-}
-
-/// Ready when the process gets SIGTERM or SIGINT.
-async fn asked_to_end() -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
 //! `holdfast dry-run KIND FILE`: what would the rules do with this case? Nothing is read but the file, and
 //! nothing is written but the answer.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::tables::print;
 use super::{BadInput, Output};
 use crate::dry_run;
 
@@ -39,24 +41,23 @@ impl DryRun {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let answer = self.answer().map_err(BadInput::from)?;
         match self.output {
-            Output::Text | Output::Json => print(&answer),
+            Output::Text | Output::Json => print(&format!("{answer:#}")),
         }
-        .context("cannot write the answer to standard output")
     }
 
-    fn answer(&self) -> anyhow::Result<String> {
+    fn answer(&self) -> anyhow::Result<Value> {
         let name = match is_standard_input(&self.file) {
             true => "standard input".to_owned(),
             false => self.file.display().to_string(),
         };
         let text = read(&self.file).with_context(|| format!("cannot read {name}"))?;
         let case = unwrapped(&text);
-        match self.kind {
+        let answer = match self.kind {
             Kind::Position => dry_run::position(case),
             Kind::Tokens => dry_run::tokens(case),
             Kind::Checkout => dry_run::checkout(case),
-        }
-        .with_context(|| format!("{name} is not a case to run"))
+        };
+        answer.with_context(|| format!("{name} is not a case to run"))
     }
 }
 
@@ -83,15 +84,6 @@ fn read(file: &Path) -> std::io::Result<String> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text)?;
     Ok(text)
-}
-
-/// A reader that has seen enough (`| head`) is no failure.
-fn print(answer: &str) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(answer.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written,
-    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use serde_json::{Value, json};
 
-use super::{BadInput, Output};
+use super::{BadInput, Output, bad_input};
 use crate::config::ConfigOptions;
 
 /// Make, list and revoke API keys.
@@ -73,7 +73,7 @@ fn create(file: &KeysFile, participant: Option<&str>, output: Output) -> anyhow:
         None => Role::Operator,
         Some(text) => Role::Participant(Name::new(text).ok_or_else(|| {
             let rule = "has 2 to 30 letters, digits, '-', '.' or '_'";
-            BadInput::from(anyhow::anyhow!("'{text}' is not a participant's name: it {rule}"))
+            bad_input(format!("'{text}' is not a participant's name: it {rule}"))
         })?),
     };
     // Straight from the operating system: nothing of this process stands between it and the key.
@@ -120,7 +120,7 @@ fn list(file: &KeysFile, output: Output) -> anyhow::Result<()> {
 
 fn revoke(file: &KeysFile, id: &str, output: Output) -> anyhow::Result<()> {
     let parsed = KeyId::parse(id).ok_or_else(|| {
-        BadInput::from(anyhow::anyhow!("'{id}' is not the id of a key: it has eight hexadecimal digits"))
+        bad_input(format!("'{id}' is not the id of a key: it has eight hexadecimal digits"))
     })?;
     let Some(key) = file.change(|ring| ring.revoke(parsed))? else {
         bail!("there is no key {id} in {}", file.path().display());

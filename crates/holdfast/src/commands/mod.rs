@@ -14,6 +14,7 @@ mod keys;
 mod load;
 mod log;
 mod openapi;
+mod pages;
 mod participants;
 mod restore;
 mod serve;
@@ -28,9 +29,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{Parser, Subcommand};
+use anyhow::Context;
+use clap::{Parser, Subcommand, ValueEnum};
 use holdfast_hub::log_folder;
 use holdfast_log::{LogError, RealFs, SegmentReader};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Reserves value, moves it exactly once, and gives it back on time.
 #[derive(Debug, Parser)]
@@ -109,6 +112,11 @@ enum Output {
     Json,
 }
 
+/// What a choice is called on the command line.
+fn name_of(choice: impl ValueEnum) -> String {
+    choice.to_possible_value().expect("none is left out").get_name().to_owned()
+}
+
 /// Where a hub of one process has its data, unless somebody says otherwise.
 const DATA_DEFAULT: &str = "./holdfast-data";
 
@@ -128,8 +136,7 @@ fn server_of_environment<T, E: Display>(
     read: impl FnOnce(&str) -> Result<T, E>,
 ) -> anyhow::Result<Option<T>> {
     let found = variable(name).map(|text| read(&text));
-    let found = found.transpose().map_err(|why| BadInput(anyhow::anyhow!("{name}: {why}")))?;
-    Ok(found)
+    found.transpose().map_err(|why| bad_input(format!("{name}: {why}")))
 }
 
 /// Opens the log of a data directory for reading only.
@@ -142,9 +149,7 @@ fn read_log(data: &Path) -> anyhow::Result<SegmentReader> {
         };
         let data = data.display();
         match missing {
-            true => {
-                BadInput(anyhow::anyhow!("there is no Holdfast data in {data}; name it with --data")).into()
-            }
+            true => bad_input(format!("there is no Holdfast data in {data}; name it with --data")),
             false => anyhow::Error::from(error).context(format!("cannot read the log in {data}")),
         }
     })
@@ -160,11 +165,23 @@ fn beginning_removed(error: LogError, so: &str) -> anyhow::Error {
     }
 }
 
+/// Ready when the process gets SIGTERM or SIGINT.
+fn asked_to_end() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
 /// It did not go well, and what was printed says so: exit code 1 without another line.
 #[derive(Debug)]
 struct AlreadySaid;
 
-impl std::fmt::Display for AlreadySaid {
+impl Display for AlreadySaid {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("said above")
     }
@@ -176,13 +193,18 @@ impl std::error::Error for AlreadySaid {}
 #[derive(Debug)]
 struct BadInput(anyhow::Error);
 
+/// What was asked for makes no sense, and why.
+fn bad_input(why: impl Display) -> anyhow::Error {
+    BadInput(anyhow::anyhow!("{why}")).into()
+}
+
 impl From<anyhow::Error> for BadInput {
     fn from(reason: anyhow::Error) -> BadInput {
         BadInput(reason)
     }
 }
 
-impl std::fmt::Display for BadInput {
+impl Display for BadInput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:#}", self.0)
     }

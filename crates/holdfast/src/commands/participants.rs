@@ -4,7 +4,7 @@
 //!
 //! Amounts are shown as the hub wrote them, digit by digit: they never pass through a floating-point number.
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, bail, ensure};
 use holdfast_domain::ids::Currency;
 use holdfast_domain::money::Amount;
 use holdfast_wire::admin::{
@@ -16,8 +16,8 @@ use holdfast_wire::amount::{Decimal, Given, Percent};
 use holdfast_wire::{Object, Rule};
 use serde::Serialize;
 
-use super::tables::{print, table};
-use super::{BadInput, Output};
+use super::tables::{print_as, table};
+use super::{BadInput, Output, bad_input};
 use crate::remote::{Remote, RemoteArgs, block_on, escaped, new_transfer_id};
 
 /// Show and set up participants of a running hub.
@@ -125,10 +125,7 @@ impl Participants {
                     for entity in entities {
                         shown.push(look_up(&remote, entity).await?);
                     }
-                    match output {
-                        Output::Json => print(&serde_json::to_string_pretty(&shown)?),
-                        Output::Text => print(&in_a_table(&shown)),
-                    }
+                    print_as(output, &shown, || in_a_table(&shown))
                 }
                 What::Show { name } => show_one(&remote, &name, output).await,
                 What::Create { name, currency, cap, funds, if_absent } => {
@@ -187,10 +184,7 @@ fn fill_account(currencies: &mut [ShownCurrency], account: Account) {
 async fn show_one(remote: &Remote, name: &str, output: Output) -> anyhow::Result<()> {
     let entity: Participant = remote.get(&format!("/participants/{}", escaped(name))).await?;
     let shown = look_up(remote, entity).await?;
-    match output {
-        Output::Json => print(&serde_json::to_string_pretty(&shown)?),
-        Output::Text => print(&in_a_table(&[shown])),
-    }
+    print_as(output, &shown, || in_a_table(std::slice::from_ref(&shown)))
 }
 
 fn in_a_table(participants: &[Shown]) -> String {
@@ -226,7 +220,7 @@ enum Made {
 
 /// The hub refuses a currency that is there and one too many in the same words: its accounts tell which it was.
 async fn make(remote: &Remote, name: &str, currency: Currency) -> anyhow::Result<Made> {
-    let known = ParticipantName::read(name).map_err(|problem| BadInput::from(anyhow!("name: {problem}")))?;
+    let known = ParticipantName::read(name).map_err(|problem| bad_input(format!("name: {problem}")))?;
     let body = NewParticipant { name: known, currency: NamedCurrency(currency), is_proxy: false };
     let Err(refused) = remote.post("/participants", &body).await else { return Ok(Made::New) };
     let has_it = |account: &ParticipantAccount| {
@@ -289,14 +283,13 @@ async fn endpoints(
         !endpoints.iter().any(|known| known.kind.0 == *kind && known.value.0 == *value)
     });
     ensure!(missing.is_none(), "the hub took {missing:?} and does not show it");
-    if output == Output::Json {
-        return print(&serde_json::to_string_pretty(&endpoints)?);
-    }
-    let mut table = table(&["type", "value"], &[]);
-    for Endpoint { kind, value } in endpoints {
-        table.add_row(vec![kind.0, value.0]);
-    }
-    print(&table.to_string())
+    print_as(output, &endpoints, || {
+        let mut table = table(&["type", "value"], &[]);
+        for Endpoint { kind, value } in &endpoints {
+            table.add_row(vec![&kind.0, &value.0]);
+        }
+        table.to_string()
+    })
 }
 
 #[cfg(test)]

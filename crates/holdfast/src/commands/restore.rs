@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::backup::checked;
-use super::{BadInput, Output};
+use super::{Output, bad_input};
 
 /// Bytes that are copied together.
 const PIECE: usize = 1024 * 1024;
@@ -109,8 +109,7 @@ impl Restore {
         let Restore { backup, data, scratch, output } = self;
         let manifest = manifest(&backup)?;
         if !is_empty(&data)? {
-            let reason = anyhow::anyhow!("{} is not empty; name another directory", data.display());
-            return Err(BadInput::from(reason).into());
+            return Err(bad_input(format!("{} is not empty; name another directory", data.display())));
         }
         let store = data.join("store");
         let mut folders = vec![data.join("log")];

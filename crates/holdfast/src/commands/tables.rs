@@ -5,6 +5,9 @@ use std::io::{ErrorKind, Write};
 use anyhow::Context;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
+use serde::Serialize;
+
+use super::Output;
 
 /// A table whose columns named in `numbers` are aligned to the right.
 pub(super) fn table(header: &[&str], numbers: &[&str]) -> Table {
@@ -24,5 +27,22 @@ pub(super) fn print(text: &str) -> anyhow::Result<()> {
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => written.context("cannot write to standard output"),
+    }
+}
+
+/// The hub's answer for programs, as it came.
+pub(super) fn print_json(body: &[u8]) -> anyhow::Result<()> {
+    print(String::from_utf8_lossy(body).trim_end())
+}
+
+/// A value as JSON for programs, or what is told of it to people.
+pub(super) fn print_as(
+    output: Output,
+    value: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> anyhow::Result<()> {
+    match output {
+        Output::Json => print(&serde_json::to_string_pretty(value)?),
+        Output::Text => print(&text()),
     }
 }

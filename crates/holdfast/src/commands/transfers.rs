@@ -12,11 +12,11 @@ use holdfast_hub::{Core, replay_with};
 use holdfast_store::MemoryStore;
 use holdfast_wire::Nullable;
 use holdfast_wire::views::{PositionChange, TransferRow, TransferStep, TransferStory};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use hyper::Method;
 
-use super::tables::{print, table};
-use super::{BadInput, DATA_DEFAULT, Output, beginning_removed, read_log};
+use super::pages::{PageArgs, Pages, after, print_more};
+use super::tables::{print, print_as, table};
+use super::{BadInput, DATA_DEFAULT, Output, bad_input, beginning_removed, read_log};
 use crate::remote::{Remote, RemoteArgs, block_on, escaped};
 use crate::why::Witness;
 
@@ -40,12 +40,8 @@ enum What {
         /// Only those that this participant pays or is paid in
         #[arg(long, value_name = "NAME")]
         participant: Option<String>,
-        /// The cursor that an earlier page ended with
-        #[arg(long, value_name = "CURSOR")]
-        after: Option<String>,
-        /// At most so many [default: 1000]
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-        limit: Option<u64>,
+        #[command(flatten)]
+        page: PageArgs,
         #[command(flatten)]
         remote: RemoteArgs,
     },
@@ -77,14 +73,14 @@ impl Transfers {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let output = self.output;
         match self.what {
-            What::List { state, participant, after, limit, remote } => {
+            What::List { state, participant, page, remote } => {
                 let remote = remote.open().map_err(BadInput::from)?;
                 let state = state.map(|state| state.name().to_owned());
                 let filter: String = [("state", state), ("participant", participant)]
                     .into_iter()
                     .filter_map(|(name, value)| Some(format!("&{name}={}", escaped(&value?))))
                     .collect();
-                block_on(list(&remote, &filter, after, limit, output))
+                block_on(list(&remote, &filter, page, output))
             }
             What::Show { id, remote } => {
                 let remote = remote.open().map_err(BadInput::from)?;
@@ -95,54 +91,21 @@ impl Transfers {
     }
 }
 
-/// Rows of one page, and of a list where no limit is given.
-const PAGE_ROWS: u64 = 1_000;
-/// Pages that one list asks for. With a filter a page can be empty, and each has cost the hub a look at 10,000.
-const PAGES_MAX: usize = 1_000;
+/// The list, and the pages that one command asks for. With a filter a page can be empty, and each has cost the hub a look at
+/// 10,000.
+const LISTED: (&str, usize) = ("transfers", 1_000);
 
-#[derive(Default, Deserialize, Serialize)]
-struct Page {
-    transfers: Vec<Value>,
-    next: Option<String>,
-}
-
-/// Pages until there are `limit` rows, or no more.
-async fn pages(
-    remote: &Remote,
-    filter: &str,
-    after: Option<String>,
-    limit: Option<u64>,
-) -> anyhow::Result<Page> {
-    let mut all = Page { next: after, ..Page::default() };
-    let mut missing = limit.unwrap_or(PAGE_ROWS);
-    for _ in 0..PAGES_MAX {
-        let after = all.next.take().map_or_else(String::new, |next| format!("&after={}", escaped(&next)));
-        let path = format!("/hub/transfers?limit={}{filter}{after}", missing.min(PAGE_ROWS));
-        let page: Page = remote.get(&path).await?;
-        missing = missing.saturating_sub(page.transfers.len() as u64);
-        all.transfers.extend(page.transfers);
-        all.next = page.next;
-        if missing == 0 || all.next.is_none() {
-            break;
-        }
-    }
-    Ok(all)
-}
-
-async fn list(
-    remote: &Remote,
-    filter: &str,
-    after: Option<String>,
-    limit: Option<u64>,
-    output: Output,
-) -> anyhow::Result<()> {
-    let page = pages(remote, filter, after, limit).await?;
+async fn list(remote: &Remote, filter: &str, page: PageArgs, output: Output) -> anyhow::Result<()> {
+    let ask = async |cursor: Option<&str>, rows: u64| {
+        remote.get(&format!("/hub/transfers?limit={rows}{filter}{}", after(cursor))).await
+    };
+    let pages = Pages::read(LISTED, page, ask).await?;
     if output == Output::Json {
-        return print(&serde_json::to_string(&page)?);
+        return pages.print_json();
     }
     let header = ["transfer", "state", "payer", "payee", "amount", "currency", "expiration"];
     let mut table = table(&header, &["amount"]);
-    for row in page.transfers {
+    for row in pages.rows {
         let row: TransferRow =
             serde_json::from_value(row).context("the hub's answer is no page of transfers")?;
         table.add_row(vec![
@@ -156,14 +119,11 @@ async fn list(
         ]);
     }
     print(&table.to_string())?;
-    match page.next {
-        Some(next) => print(&format!("more: --after {next}")),
-        None => Ok(()),
-    }
+    print_more(pages.next)
 }
 
 async fn show(remote: &Remote, id: TransferId, output: Output) -> anyhow::Result<()> {
-    let text = remote.get_text(&format!("/hub/transfers/{id}")).await?;
+    let text = remote.ask(Method::GET, &format!("/hub/transfers/{id}")).await?;
     if output == Output::Json {
         return print(std::str::from_utf8(&text).context("the hub's answer is not text")?.trim_end());
     }
@@ -205,12 +165,9 @@ async fn show(remote: &Remote, id: TransferId, output: Output) -> anyhow::Result
 
 fn why(id: TransferId, data: &Path, output: Output) -> anyhow::Result<()> {
     let reader = read_log(data).map_err(|error| match error.downcast::<BadInput>() {
-        Ok(missing) => {
-            let what = format!(
-                "{missing}. The database profile has no such log: use `holdfast transfers show {id}`"
-            );
-            BadInput::from(anyhow::anyhow!(what)).into()
-        }
+        Ok(missing) => bad_input(format!(
+            "{missing}. The database profile has no such log: use `holdfast transfers show {id}`"
+        )),
         Err(other) => other,
     })?;
     let mut core = Core::new(MemoryStore::new(0));
@@ -229,8 +186,5 @@ fn why(id: TransferId, data: &Path, output: Output) -> anyhow::Result<()> {
     if story.events.is_empty() {
         bail!("the log in {} says nothing of {id}, up to offset {}", data.display(), story.log_end);
     }
-    match output {
-        Output::Json => print(&serde_json::to_string_pretty(&story)?),
-        Output::Text => print(story.to_string().trim_end()),
-    }
+    print_as(output, &story, || story.to_string().trim_end().to_owned())
 }

@@ -135,10 +135,7 @@ impl Settings {
         let data = all.path("data").unwrap_or_default();
         let keys = all.path("keys.file");
         let hub = HubOptions {
-            position_order: match all.text("position.order") {
-                "smallest" => PrepareOrder::Smallest,
-                _ => PrepareOrder::Arrival,
-            },
+            position_order: read_order(all),
             frame_bytes_max: all.number("frame.bytes_max"),
             intake_records_max: all.number("intake.records_max"),
             intake_bytes_max: all.number("intake.bytes_max"),
@@ -153,10 +150,7 @@ impl Settings {
                 waiters_max: all.number("tokens.waiters_max"),
                 indexes: read_indexes(all.text("tokens.indexes"))?,
             },
-            shop: CheckoutTimes {
-                deadline_ms: all.number("shop.deadline_ms"),
-                wait_ms: all.number("shop.wait_ms"),
-            },
+            shop: read_times(all),
         };
         let consolidation = read_consolidation(all);
         let per_second = NonZeroU32::new(all.number("rate.per_second"));
@@ -226,10 +220,7 @@ fn read_node(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
         batch_messages: all.number("cluster.batch_messages"),
         store: StoreSettings {
             expiry_shards: all.number("cluster.shards"),
-            order: match all.text("position.order") {
-                "smallest" => PrepareOrder::Smallest,
-                _ => PrepareOrder::Arrival,
-            },
+            order: read_order(all),
             outside: addresses(all).outside(),
             on_kafka: on_kafka(all),
             tells_outcomes: all.url("shop.webhook").is_some(),
@@ -243,12 +234,20 @@ fn read_node(all: &InForce) -> anyhow::Result<Option<NodeSettings>> {
             consolidation: read_consolidation(all),
         },
         charging: ShopCharging::wanted(read_charging(all)?),
-        checkout: CheckoutTimes {
-            deadline_ms: all.number("shop.deadline_ms"),
-            wait_ms: all.number("shop.wait_ms"),
-        },
+        checkout: read_times(all),
         ..node
     }))
+}
+
+fn read_order(all: &InForce) -> PrepareOrder {
+    match all.text("position.order") {
+        "smallest" => PrepareOrder::Smallest,
+        _ => PrepareOrder::Arrival,
+    }
+}
+
+fn read_times(all: &InForce) -> CheckoutTimes {
+    CheckoutTimes { deadline_ms: all.number("shop.deadline_ms"), wait_ms: all.number("shop.wait_ms") }
 }
 
 /// Who is called for the shop.

@@ -1,6 +1,8 @@
 //! Every setting, once. The file, the environment, the command line, `holdfast config` and docs/configuration.md are
 //! all read off this table.
 
+use std::ops::RangeInclusive;
+
 use holdfast_api::limits as edge;
 use holdfast_database::limits as database;
 use holdfast_domain::shop::callers::{WAIT_MS_DEFAULT, WAIT_MS_MAX};
@@ -51,8 +53,9 @@ const fn text(key: &'static str, kind: Kind, default: &'static str, what: &'stat
     Setting { key, what, kind, default: Preset::Text(default) }
 }
 
-const fn number(key: &'static str, min: u64, max: u64, default: u64, what: &'static str) -> Setting {
-    Setting { key, what, kind: Kind::Number { min, max }, default: Preset::Number(default) }
+const fn number(key: &'static str, bounds: RangeInclusive<u64>, default: u64, what: &'static str) -> Setting {
+    let kind = Kind::Number { min: *bounds.start(), max: *bounds.end() };
+    Setting { key, what, kind, default: Preset::Number(default) }
 }
 
 const fn flag(key: &'static str, default: bool, what: &'static str) -> Setting {
@@ -104,8 +107,7 @@ pub(crate) static SETTINGS: [Setting; 48] = [
     ),
     number(
         "connections_max",
-        1,
-        COUNT_CEILING,
+        1..=COUNT_CEILING,
         edge::CONNECTIONS_MAX as u64,
         "Connections served at once; more wait in the kernel's queue.",
     ),
@@ -135,15 +137,13 @@ pub(crate) static SETTINGS: [Setting; 48] = [
     flag("metrics.open", false, "Whether /metrics needs no key."),
     number(
         "rate.per_second",
-        0,
-        1_000_000,
+        0..=1_000_000,
         0,
         "Requests per second that one key (without keys: one address) may send; 0: no limit.",
     ),
     number(
         "rate.burst",
-        0,
-        1_000_000,
+        0..=1_000_000,
         0,
         "Requests that may come at once after a pause; 0: as many as in a second.",
     ),
@@ -159,106 +159,91 @@ pub(crate) static SETTINGS: [Setting; 48] = [
     ),
     number(
         "cluster.partitions",
-        1,
-        4_096,
+        1..=4_096,
         12,
         "Partitions of each of the topics transfers, position, notifications, orders, pay, stock and outcomes. Fixed for life.",
     ),
     number(
         "cluster.replication",
-        0,
-        32_767,
+        0..=32_767,
         0,
         "Copies of each topic that is made; 0: as the brokers have it.",
     ),
     number(
         "cluster.batch_messages",
-        1,
-        10_000,
+        1..=10_000,
         database::BATCH_MESSAGES as u64,
         "The most messages that a handler of a node takes into one transaction.",
     ),
     number(
         "cluster.shards",
-        1,
-        1_024,
+        1..=1_024,
         8,
         "Into how many shards the expiry scan of the database profile is divided. Fixed for life.",
     ),
     number(
         "clock.jump_max",
-        1,
-        HOUR_MS,
+        1..=HOUR_MS,
         hub::CLOCK_JUMP_MAX as u64,
         "Milliseconds that the wall clock may move against the monotonic one before nothing is taken any more.",
     ),
     number(
         "checkpoint.log_bytes",
-        64 * 1024,
-        BYTES_CEILING,
+        64 * 1024..=BYTES_CEILING,
         hub::CHECKPOINT_LOG_BYTES,
         "Bytes of log after which a checkpoint is made. Fewer make a start after a crash faster and write more.",
     ),
     number(
         "retention.log_days",
-        0,
-        36_500,
+        0..=36_500,
         0,
         "Days that the log is kept; older segments are removed after a checkpoint. 0: for ever. What a removed record led to is kept: its transfer is shown as archived.",
     ),
     number(
         "expiry.holds_max",
-        1,
-        1_048_576,
+        1..=1_048_576,
         hub::EXPIRY_HOLDS_MAX as u64,
         "Holds that one expiry record ends at most, so that mass expiry leaves room for payments.",
     ),
     number(
         "intake.records_max",
-        BATCH_RECORDS,
-        COUNT_CEILING,
+        BATCH_RECORDS..=COUNT_CEILING,
         hub::INTAKE_RECORDS_MAX as u64,
         "Records that may wait in front of the writer; more are refused with 429.",
     ),
     number(
         "intake.bytes_max",
-        BATCH_BYTES,
-        BYTES_CEILING,
+        BATCH_BYTES..=BYTES_CEILING,
         hub::INTAKE_BYTES_MAX as u64,
         "Bytes of records that may wait in front of the writer.",
     ),
     number(
         "intake.items_max",
-        1,
-        COUNT_CEILING,
+        1..=COUNT_CEILING,
         hub::INTAKE_ITEMS_MAX as u64,
         "Requests, and apart from them questions, that may wait in front of the writer.",
     ),
     number(
         "frame.bytes_max",
-        4_096,
-        FRAME_BYTES_CEILING,
+        4_096..=FRAME_BYTES_CEILING,
         hub::FRAME_BYTES_MAX as u64,
         "Bytes of records at which a frame of the log is closed.",
     ),
     number(
         "tokens.max",
-        1,
-        COUNT_CEILING,
+        1..=COUNT_CEILING,
         vault::MAX as u64,
         "Tokens that live at a time, some 300 bytes of memory each; more are refused. In the database profile: tokens in a node's cache, which begins anew beyond.",
     ),
     number(
         "tokens.claim_attempts",
-        1,
-        1_000,
+        1..=1_000,
         vault::CLAIM_ATTEMPTS as u64,
         "How often a select chooses anew when others were faster, before it answers contention.",
     ),
     number(
         "tokens.waiters_max",
-        1,
-        COUNT_CEILING,
+        1..=COUNT_CEILING,
         vault::WAITERS_MAX as u64,
         "Selects that wait for locked tokens at a time; more are refused with 503.",
     ),
@@ -270,37 +255,32 @@ pub(crate) static SETTINGS: [Setting; 48] = [
     ),
     number(
         "tokens.consolidate_every",
-        0,
-        86_400,
+        0..=86_400,
         0,
         "Seconds between two looks for shattered wallets, whose small tokens are brought together; 0: never.",
     ),
     number(
         "tokens.consolidate_from",
-        2,
-        COUNT_CEILING,
+        2..=COUNT_CEILING,
         1_000,
         "Free tokens of one wallet, type and currency from which it counts as shattered.",
     ),
     number(
         "tokens.consolidate_into",
-        1,
-        1_000,
+        1..=1_000,
         8,
         "Tokens that one consolidation leaves: as many payments can go on side by side.",
     ),
-    number("tokens.consolidate_inputs", 2, 10_000, 256, "Tokens that one consolidation takes at most."),
+    number("tokens.consolidate_inputs", 2..=10_000, 256, "Tokens that one consolidation takes at most."),
     number(
         "shop.deadline_ms",
-        1,
-        DEADLINE_MS_MAX as u64,
+        1..=DEADLINE_MS_MAX as u64,
         DEADLINE_MS_DEFAULT as u64,
         "Milliseconds after which a checkout that is not decided is cancelled and given back.",
     ),
     number(
         "shop.wait_ms",
-        0,
-        WAIT_MS_MAX as u64,
+        0..=WAIT_MS_MAX as u64,
         WAIT_MS_DEFAULT as u64,
         "Milliseconds that a caller waits for a checkout that stays open; then it is told how that stands.",
     ),
@@ -332,25 +312,22 @@ pub(crate) static SETTINGS: [Setting; 48] = [
         "shop.webhook",
         "The http or https URL that is told how each checkout ended, in up to callbacks.attempts_max attempts.",
     ),
-    number("callbacks.attempts_max", 1, 1_000, 10, "Attempts before a callback becomes a dead letter."),
+    number("callbacks.attempts_max", 1..=1_000, 10, "Attempts before a callback becomes a dead letter."),
     number(
         "callbacks.timeout_ms",
-        10,
-        HOUR_MS,
+        10..=HOUR_MS,
         20_000,
         "Milliseconds that one attempt may take, from connecting to the end of the answer.",
     ),
     number(
         "callbacks.pause_min_ms",
-        1,
-        HOUR_MS,
+        1..=HOUR_MS,
         500,
         "Milliseconds between the first attempt and the second, before jitter; doubles from there.",
     ),
     number(
         "callbacks.pause_max_ms",
-        1,
-        HOUR_MS,
+        1..=HOUR_MS,
         60_000,
         "The longest pause between two attempts, in milliseconds.",
     ),

@@ -196,10 +196,7 @@ impl Participant {
             Err(error) => return self.diary.note(&format!("{path} cannot be sent: {error:#}")),
         };
         let answered = self.send(Method::PUT, &path, headers, body.to_string().into()).await;
-        let (status, said) = match &answered {
-            Ok(answer) => (Some(answer.status.as_u16()), answer.in_words()),
-            Err(error) => (None, format!("{error:#}")),
-        };
+        let (status, said) = told_by(&answered);
         self.diary.message(
             Way::Out,
             &format!("PUT {path}"),
@@ -227,10 +224,7 @@ impl Participant {
                 return answered;
             }
             // A hub that waits for its servers may take half a minute for each answer: who watches should see why.
-            let (status, said) = match &answered {
-                Ok(answer) => (Some(answer.status.as_u16()), answer.in_words()),
-                Err(error) => (None, format!("{error:#}")),
-            };
+            let (status, said) = told_by(&answered);
             self.diary.message(
                 Way::Out,
                 &format!("{method} {path}"),
@@ -240,5 +234,13 @@ impl Participant {
             attempt += 1;
             tokio::time::sleep(ATTEMPT_PAUSE).await;
         }
+    }
+}
+
+/// Status and words of an answer, or why there is none.
+fn told_by(answered: &anyhow::Result<Answer>) -> (Option<u16>, String) {
+    match answered {
+        Ok(answer) => (Some(answer.status.as_u16()), answer.in_words()),
+        Err(error) => (None, format!("{error:#}")),
     }
 }

@@ -124,26 +124,18 @@ async fn pay_one(participant: &Participant, order: &Order) -> anyhow::Result<Opt
         end
     };
     let took = started.elapsed().as_millis();
-    Ok(Some(match end {
+    let (committed, how) = match end {
         End::Committed { fulfilment: Some(text) } if text == scheme::base64url(&fulfilment) => {
-            participant.diary.note(&format!("{id}: COMMITTED after {took} ms, with the right fulfilment"));
-            true
+            (true, format!("COMMITTED after {took} ms, with the right fulfilment"))
         }
         End::Committed { .. } => {
-            participant
-                .diary
-                .note(&format!("{id}: COMMITTED after {took} ms, but the fulfilment is not the right one"));
-            false
+            (false, format!("COMMITTED after {took} ms, but the fulfilment is not the right one"))
         }
-        End::Aborted => {
-            participant.diary.note(&format!("{id}: ABORTED after {took} ms"));
-            false
-        }
-        End::Error { code, .. } => {
-            participant.diary.note(&format!("{id}: {code} after {took} ms"));
-            false
-        }
-    }))
+        End::Aborted => (false, format!("ABORTED after {took} ms")),
+        End::Error { code, .. } => (false, format!("{code} after {took} ms")),
+    };
+    participant.diary.note(&format!("{id}: {how}"));
+    Ok(Some(committed))
 }
 
 /// Asks until the transfer has ended. It does end: its expiration sees to that.

@@ -34,7 +34,7 @@ use holdfast_checkout::{
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
-use super::{Object, Part, Strict};
+use super::{Object, Strict};
 
 /// Offsets are those of a log, which counts in signed 64 bits.
 const OFFSET_MAX: Offset = i64::MAX as Offset;
@@ -113,32 +113,14 @@ struct CaseRecord {
     value: Value,
 }
 
-impl Part for ParticipantCase {
-    const WHAT: &'static str = "a case";
-}
-
-impl Part for CoordinatorCase {
-    const WHAT: &'static str = "a case";
-}
-
-impl Part for CaseCoordinator {
-    const WHAT: &'static str = "a coordinator";
-}
-
-impl Part for CaseRow {
-    const WHAT: &'static str = "a row";
-}
-
-impl Part for CaseMessage {
-    const WHAT: &'static str = "a message";
-}
-
-impl Part for CaseRecord {
-    const WHAT: &'static str = "a message";
-}
-
-impl Part for CaseOrder {
-    const WHAT: &'static str = "an order";
+super::parts! {
+    ParticipantCase: "a case",
+    CoordinatorCase: "a case",
+    CaseCoordinator: "a coordinator",
+    CaseRow: "a row",
+    CaseMessage: "a message",
+    CaseRecord: "a message",
+    CaseOrder: "an order",
 }
 
 /// A number or `null`. The field itself must be there.
@@ -146,28 +128,19 @@ fn number_or_null<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Offset>,
     Option::deserialize(field)
 }
 
-/// Runs the case and returns the answer as JSON text.
+/// Runs the case and returns the answer.
 ///
 /// # Errors
 /// Says what is wrong with the case.
-pub(crate) fn run(text: &str) -> Result<String> {
+pub(crate) fn run(text: &str) -> Result<Value> {
     let Strict(case) = serde_json::from_str(text)?;
     ensure!(case.is_object(), "a case is an object with named fields");
-    let answer = match (case.get("participant"), case.get("coordinator")) {
-        (Some(_), None) => {
-            let Object(case) = Object::deserialize(case)?;
-            participant(case)?
-        }
-        (None, Some(_)) => {
-            let Object(case) = Object::deserialize(case)?;
-            coordinator(case)?
-        }
+    match (case.get("participant"), case.get("coordinator")) {
+        (Some(_), None) => participant(Object::deserialize(case)?.0),
+        (None, Some(_)) => coordinator(Object::deserialize(case)?.0),
         (Some(_), Some(_)) => bail!("a case has a participant or a coordinator, not both"),
         (None, None) => bail!("a case has a participant or a coordinator"),
-    };
-    let mut json = serde_json::to_string_pretty(&answer).context("the answer is no JSON")?;
-    json.push('\n');
-    Ok(json)
+    }
 }
 
 /// What the fields and outcomes of a side are called.

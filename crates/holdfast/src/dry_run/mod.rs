@@ -29,6 +29,16 @@ trait Part: for<'de> Deserialize<'de> {
     const WHAT: &'static str;
 }
 
+/// Says of types of a case what they are.
+macro_rules! parts {
+    ($($part:ty: $what:literal),+ $(,)?) => {
+        $(impl super::Part for $part {
+            const WHAT: &'static str = $what;
+        })+
+    };
+}
+use parts;
+
 /// Takes nothing but an object. What serde derives for a struct would also take an array, field by place.
 struct Object<T>(T);
 

@@ -12,8 +12,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use anyhow::{Context, Result, ensure};
-use serde::{Deserialize, Deserializer, Serialize};
+use anyhow::{Result, ensure};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
 
 use holdfast_domain::effects::{DeadLetter, DeadLetterReason, Notification, Party, PositionChange, Step};
 use holdfast_domain::ids::{AccountId, TransferNo};
@@ -24,7 +25,7 @@ use holdfast_domain::positions::{
 };
 use holdfast_domain::transfers::{ErrorInformation, TransferState};
 
-use super::{Object, Part};
+use super::Object;
 
 /// Balances beyond this could outgrow their 128 bits when the batch is added to them.
 const BALANCE_MAX: Balance = Balance(i128::MAX / 4);
@@ -40,16 +41,10 @@ struct Case {
     messages: Vec<CaseMessage>,
 }
 
-impl Part for Case {
-    const WHAT: &'static str = "a case";
-}
-
-impl Part for CaseAccount {
-    const WHAT: &'static str = "an account";
-}
-
-impl Part for CaseMessage {
-    const WHAT: &'static str = "a message";
+super::parts! {
+    Case: "a case",
+    CaseAccount: "an account",
+    CaseMessage: "a message",
 }
 
 #[derive(Debug, Deserialize)]
@@ -87,56 +82,11 @@ fn state<'de, D: Deserializer<'de>>(field: D) -> Result<TransferState, D::Error>
     super::named(field, &TransferState::ALL, TransferState::name)
 }
 
-#[derive(Debug, Serialize)]
-struct Answer<'a> {
-    results: Vec<AnswerResult<'a>>,
-    accounts: Vec<AnswerAccount<'a>>,
-    position_changes: Vec<AnswerChange<'a>>,
-    notifications: Vec<AnswerNotification<'a>>,
-    dead_letters: Vec<AnswerDeadLetter<'a>>,
-}
-
-#[derive(Debug, Serialize)]
-struct AnswerResult<'a> {
-    transfer: &'a str,
-    action: &'static str,
-    state: &'static str,
-    error: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct AnswerAccount<'a> {
-    account: &'a str,
-    position: String,
-}
-
-#[derive(Debug, Serialize)]
-struct AnswerChange<'a> {
-    account: &'a str,
-    transfer: &'a str,
-    change: String,
-    value: String,
-}
-
-#[derive(Debug, Serialize)]
-struct AnswerNotification<'a> {
-    to: &'static str,
-    transfer: &'a str,
-    error: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct AnswerDeadLetter<'a> {
-    transfer: &'a str,
-    action: &'static str,
-    reason: String,
-}
-
-/// Runs the case and returns the answer as JSON text.
+/// Runs the case and returns the answer.
 ///
 /// # Errors
 /// Says what is wrong with the case.
-pub(crate) fn run(text: &str) -> Result<String> {
+pub(crate) fn run(text: &str) -> Result<Value> {
     let Object(case): Object<Case> = serde_json::from_str(text)?;
     let names = Names::of(&case);
     let mut accounts = Accounts::of(&case, &names)?;
@@ -146,10 +96,7 @@ pub(crate) fn run(text: &str) -> Result<String> {
     for change in &effects.position_changes {
         accounts.0.entry(change.account).and_modify(|account| account.value = change.value);
     }
-    let answer = names.answer(&messages, &results, &accounts, &effects);
-    let mut json = serde_json::to_string_pretty(&answer).context("the answer is no JSON")?;
-    json.push('\n');
-    Ok(json)
+    Ok(names.answer(&messages, &results, &accounts, &effects))
 }
 
 /// The case's strings, and the numbers that stand for them in the decision.
@@ -195,50 +142,46 @@ impl<'a> Names<'a> {
         results: &[MessageResult],
         accounts: &Accounts,
         effects: &Step,
-    ) -> Answer<'a> {
-        let results = messages.iter().zip(results).map(|(message, result)| AnswerResult {
-            transfer: self.transfer(message.transfer),
-            action: message.action.name(),
-            state: result.state.name(),
-            error: error(result.error),
-        });
-        let accounts = accounts.0.iter().map(|(id, account)| AnswerAccount {
-            account: self.account(*id),
-            position: account.value.to_string(),
-        });
-        Answer {
-            results: results.collect(),
-            accounts: accounts.collect(),
-            position_changes: effects.position_changes.iter().map(|row| self.change(row)).collect(),
-            notifications: effects.notifications.iter().map(|row| self.notification(row)).collect(),
-            dead_letters: effects.dead_letters.iter().map(|row| self.dead_letter(row)).collect(),
-        }
-    }
-
-    fn change(&self, row: &PositionChange) -> AnswerChange<'a> {
-        AnswerChange {
-            account: self.account(row.account),
-            transfer: self.transfer(row.transfer),
-            change: row.change.to_string(),
-            value: row.value.to_string(),
-        }
-    }
-
-    fn notification(&self, row: &Notification) -> AnswerNotification<'a> {
-        let to = match row.to {
-            Party::Payer => "payer",
-            Party::Payee => "payee",
+    ) -> Value {
+        let result = |(message, result): (&Message, &MessageResult)| {
+            json!({
+                "transfer": self.transfer(message.transfer),
+                "action": message.action.name(),
+                "state": result.state.name(),
+                "error": error(result.error),
+            })
         };
-        AnswerNotification { to, transfer: self.transfer(row.transfer), error: error(row.error) }
-    }
-
-    fn dead_letter(&self, row: &DeadLetter) -> AnswerDeadLetter<'a> {
-        let action = row.action.name();
-        let reason = match row.reason {
-            DeadLetterReason::UnknownAccount(id) => format!("there is no account {}", self.account(id)),
-            DeadLetterReason::WrongState(state) => format!("{action} does not fit the state {state}"),
+        let account = |(id, account): (&AccountId, &PositionAccount)| json!({"account": self.account(*id), "position": account.value.to_string()});
+        let change = |row: &PositionChange| {
+            json!({
+                "account": self.account(row.account),
+                "transfer": self.transfer(row.transfer),
+                "change": row.change.to_string(),
+                "value": row.value.to_string(),
+            })
         };
-        AnswerDeadLetter { transfer: self.transfer(row.transfer), action, reason }
+        let notification = |row: &Notification| {
+            let to = match row.to {
+                Party::Payer => "payer",
+                Party::Payee => "payee",
+            };
+            json!({"to": to, "transfer": self.transfer(row.transfer), "error": error(row.error)})
+        };
+        let dead_letter = |row: &DeadLetter| {
+            let action = row.action.name();
+            let reason = match row.reason {
+                DeadLetterReason::UnknownAccount(id) => format!("there is no account {}", self.account(id)),
+                DeadLetterReason::WrongState(state) => format!("{action} does not fit the state {state}"),
+            };
+            json!({"transfer": self.transfer(row.transfer), "action": action, "reason": reason})
+        };
+        json!({
+            "results": messages.iter().zip(results).map(result).collect::<Vec<_>>(),
+            "accounts": accounts.0.iter().map(account).collect::<Vec<_>>(),
+            "position_changes": effects.position_changes.iter().map(change).collect::<Vec<_>>(),
+            "notifications": effects.notifications.iter().map(notification).collect::<Vec<_>>(),
+            "dead_letters": effects.dead_letters.iter().map(dead_letter).collect::<Vec<_>>(),
+        })
     }
 }
 

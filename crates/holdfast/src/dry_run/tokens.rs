@@ -25,7 +25,7 @@ use holdfast_wire::tokens::{NewToken, Problem, Select, Selection};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use super::{Object, Part, Strict};
+use super::{Object, Strict};
 
 /// Fixed, so that the same case has the same answer everywhere.
 const HASH_SEED: u64 = 0;
@@ -52,12 +52,9 @@ struct CaseLock {
     fence: u64,
 }
 
-impl Part for Case {
-    const WHAT: &'static str = "a case";
-}
-
-impl Part for CaseLock {
-    const WHAT: &'static str = "a lock";
+super::parts! {
+    Case: "a case",
+    CaseLock: "a lock",
 }
 
 /// A number, or its text.
@@ -91,24 +88,21 @@ fn is_whole(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit())
 }
 
-/// Runs the case and returns the answer as JSON text.
+/// Runs the case and returns the answer.
 ///
 /// # Errors
 /// Says what is wrong with the case.
-pub(crate) fn run(text: &str) -> Result<String> {
+pub(crate) fn run(text: &str) -> Result<Value> {
     let Object(case): Object<Case> = serde_json::from_str(text)?;
-    let answer = match (read_select(&case.select.0)?, vault(&case)?) {
-        (Err(problem), _) => problem,
-        (Ok(request), vault) => {
-            vault.lock(&case, &request)?;
-            let selected = vault.selector.select(&request, case.now, &mut Random::new(case.seed));
-            selected
-                .map_or_else(|refusal| json!(Problem::from(&refusal)), |found| json!(Selection::from(&found)))
-        }
+    let (request, vault) = match (read_select(&case.select.0)?, vault(&case)?) {
+        (Err(problem), _) => return Ok(problem),
+        (Ok(request), vault) => (request, vault),
     };
-    let mut json = serde_json::to_string_pretty(&answer).context("the answer is no JSON")?;
-    json.push('\n');
-    Ok(json)
+    vault.lock(&case, &request)?;
+    Ok(match vault.selector.select(&request, case.now, &mut Random::new(case.seed)) {
+        Ok(found) => json!(Selection::from(&found)),
+        Err(refusal) => json!(Problem::from(&refusal)),
+    })
 }
 
 /// The request; or its problem, if nothing is wrong with it but that its amount is out of bounds.

@@ -58,41 +58,18 @@ pub(crate) enum Topic {
 
 impl Topic {
     /// Those of a data directory.
-    pub(crate) const ALL: [Topic; 13] = [
-        Topic::Transfers,
-        Topic::Admin,
-        Topic::Tokens,
-        Topic::Shop,
-        Topic::Expiry,
-        Topic::Position,
-        Topic::Notifications,
-        Topic::Alarms,
-        Topic::DeadLetters,
-        Topic::Pay,
-        Topic::Stock,
-        Topic::Outcomes,
-        Topic::OutcomeOffsets,
-    ];
+    pub(crate) fn of_a_directory() -> impl Iterator<Item = Topic> {
+        Topic::value_variants().iter().copied().filter(|topic| topic.is_of_a_directory())
+    }
 
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Topic::Transfers => "transfers",
-            Topic::Admin => "admin",
-            Topic::Tokens => "tokens",
-            Topic::Shop => "shop",
-            Topic::Expiry => "expiry",
-            Topic::Position => "position",
-            Topic::Notifications => "notifications",
-            Topic::Alarms => "alarms",
-            Topic::DeadLetters => "dead-letters",
-            Topic::Pay => "pay",
-            Topic::Stock => "stock",
-            Topic::Outcomes => "outcomes",
-            Topic::OutcomeOffsets => "outcome-offsets",
-            Topic::TokenEvents => "token-events",
-            Topic::TokenUpdates => "token-updates",
-            Topic::Orders => "orders",
-        }
+    /// Whether a data directory has it, and not only the database profile.
+    pub(crate) const fn is_of_a_directory(self) -> bool {
+        !matches!(self, Topic::TokenEvents | Topic::TokenUpdates | Topic::Orders)
+    }
+
+    /// As the command line has it.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().expect("none is left out").get_name().to_owned()
     }
 
     /// What this topic shows of a frame that was just decided, one value per message. The `offset` of a message

@@ -64,6 +64,14 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// The body of a good answer; a refusal is an error in the hub's own words.
+    fn taken(self, method: &str, path: &str) -> anyhow::Result<Bytes> {
+        if !self.status.is_success() {
+            bail!("the hub refuses {method} {path}: {}", self.in_words());
+        }
+        Ok(self.body)
+    }
+
     /// Status and the hub's own words, for people.
     pub(crate) fn in_words(&self) -> String {
         let information = serde_json::from_slice::<Value>(&self.body).ok();
@@ -98,18 +106,20 @@ impl Remote {
         })?
     }
 
-    /// The body of a good answer to a GET, as it came.
-    pub(crate) async fn get_text(&self, path: &str) -> anyhow::Result<Bytes> {
-        let answer = self.exchange(Method::GET, path, HeaderMap::new(), Bytes::new()).await?;
-        if !answer.status.is_success() {
-            bail!("the hub refuses GET {path}: {}", answer.in_words());
-        }
-        Ok(answer.body)
+    /// One exchange without a body, whatever the status.
+    pub(crate) async fn try_ask(&self, method: Method, path: &str) -> anyhow::Result<Answer> {
+        self.exchange(method, path, HeaderMap::new(), Bytes::new()).await
     }
 
-    /// The same, read.
+    /// The body of a good answer to a request without a body, as it came.
+    pub(crate) async fn ask(&self, method: Method, path: &str) -> anyhow::Result<Bytes> {
+        let name = method.to_string();
+        self.try_ask(method, path).await?.taken(&name, path)
+    }
+
+    /// A GET that must be answered well, read.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
-        let text = self.get_text(path).await?;
+        let text = self.ask(Method::GET, path).await?;
         serde_json::from_slice(&text)
             .with_context(|| format!("GET {path} is answered with something else than expected"))
     }
@@ -123,11 +133,7 @@ impl Remote {
 
     /// A JSON POST that must be taken.
     pub(crate) async fn post(&self, path: &str, body: &impl Serialize) -> anyhow::Result<Bytes> {
-        let answer = self.try_post(path, body).await?;
-        if !answer.status.is_success() {
-            bail!("the hub refuses POST {path}: {}", answer.in_words());
-        }
-        Ok(answer.body)
+        self.try_post(path, body).await?.taken("POST", path)
     }
 }
 

@@ -4,11 +4,9 @@ use holdfast_client::{Batch, Checkout, CheckoutReply, Client, Command};
 use holdfast_domain::command::Lookup;
 use holdfast_domain::ids::{ParticipantId, TransferId};
 use holdfast_domain::shop::{TrNum, Why};
-use serde_json::Value;
 
-use crate::shop::ok;
-use crate::support::server::run;
-use crate::support::world::client;
+use crate::support::shop::{item, order_at, post};
+use crate::support::world::{client, on_runtime};
 use crate::world::World;
 
 const NODES: usize = 3;
@@ -16,37 +14,25 @@ const MANY: u64 = 300;
 /// This user has nothing.
 const POOR: u64 = MANY;
 
-fn text(answer: &Value, name: &str) -> String {
-    answer[name].as_str().unwrap_or_else(|| panic!("no {name} in {answer}")).to_owned()
-}
-
-fn order(world: &World, user: u64, item: &str) -> String {
-    let at = usize::try_from(user).expect("few");
-    let order = text(&ok(world.node(at), &format!("/orders/create/{user}")), "order_id");
-    ok(world.node(at + 1), &format!("/orders/addItem/{order}/{item}/1"));
-    order
-}
-
 fn checkout(order: &str) -> Checkout {
     Checkout::of(order.parse().expect("an id"))
 }
 
-pub fn checkouts_go_into_batches_at_any_node() {
-    let Some(mut world) = World::new() else { return };
+#[test]
+fn checkouts_go_into_batches_at_any_node() {
+    let Some(mut world) = World::beside_others() else { return };
     world.add_nodes(NODES);
-    ok(world.node(0), &format!("/payment/batch_init/{}/1", MANY + 1));
-    ok(world.node(1), &format!("/payment/pay/{POOR}/1"));
-    let item = |stock: u64| {
-        let item = text(&ok(world.node(2), "/stock/item/create/1"), "item_id");
-        ok(world.node(0), &format!("/stock/add/{item}/{stock}"));
-        item
+    post(world.node(0), &format!("/payment/batch_init/{}/1", MANY + 1));
+    post(world.node(1), &format!("/payment/pay/{POOR}/1"));
+    let (plenty, none) = (item(world.node(2), 1, 1_000), item(world.node(2), 1, 0));
+    let order = |user: u64, item: &str| {
+        let at = usize::try_from(user).expect("few");
+        order_at([world.node(at), world.node(at + 1)], &user.to_string(), item, 1)
     };
-    let (plenty, none) = (item(1_000), item(0));
-    let orders: Vec<String> = (0..MANY).map(|user| order(&world, user, &plenty)).collect();
-    let (poor, sold_out) = (order(&world, POOR, &plenty), order(&world, 1, &none));
+    let orders: Vec<String> = (0..MANY).map(|user| order(user, &plenty)).collect();
+    let (poor, sold_out) = (order(POOR, &plenty), order(1, &none));
 
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async {
+    on_runtime(async {
         let mut clients: Vec<Client> = Vec::new();
         for node in 0..NODES {
             clients.push(client(world.node(node)).await);
@@ -92,6 +78,5 @@ pub fn checkouts_go_into_batches_at_any_node() {
     assert_eq!(world.count("SELECT count(*) FROM orders WHERE paid"), paid);
     assert_eq!(world.count("SELECT sum(credit)::bigint FROM users"), 0);
     assert_eq!(world.count(&format!("SELECT 1000 - stock FROM items WHERE item_id = '{plenty}'")), paid);
-    let verified = run(&["verify", "--store", world.url()]);
-    assert!(verified.status.success(), "{verified:?}");
+    world.verify();
 }

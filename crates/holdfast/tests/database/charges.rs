@@ -1,54 +1,37 @@
 //! Checkouts of three nodes that charge positions or tokens: more are wanted than there are units and money, and in the middle a
 //! node dies and both servers are restarted. Whoever is told that it is paid has paid; everybody else has everything back.
 
-use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use holdfast_domain::money::Amount;
-use serde_json::Value;
 
-use crate::disasters::{Crowd, LIVED_THROUGH};
-use crate::shop::{at_once, ok};
-use crate::support::server::run;
-use crate::support::world::{client, set_up};
-use crate::tokens::wallet::{call, issue};
-use crate::world::World;
+use crate::called::refused_for;
+use crate::disasters::{Crowd, insist};
+use crate::servers::Servers;
+use crate::shop::at_once;
+use crate::support::http::get;
+use crate::support::server::set;
+use crate::support::shop::{item, order};
+use crate::support::world::participants;
+use crate::tokens::wallet::issue;
+use crate::world::{PARTITIONS, World};
 
 const PRICE: u64 = 2;
+const CHECKOUT: &str = "/orders/checkout";
 
 /// Orders of one unit each: so many of each user.
 fn orders(world: &World, item: &str, users: &[(&str, usize)]) -> Vec<String> {
     let all: Vec<&str> = users.iter().flat_map(|(user, count)| std::iter::repeat_n(*user, *count)).collect();
-    at_once(world, &all, |node, user| {
-        let order =
-            ok(node, &format!("/orders/create/{user}"))["order_id"].as_str().expect("an order").to_owned();
-        ok(node, &format!("/orders/addItem/{order}/{item}/1"));
-        order
-    })
-}
-
-/// Checks an order out at one node after the other, until one knows what became of it; whether it is paid.
-fn checkout(addresses: &[SocketAddr], first: usize, order: &str) -> bool {
-    let deadline = Instant::now() + LIVED_THROUGH;
-    for at in first.. {
-        let address = addresses[at % addresses.len()];
-        match call(address, "POST", &format!("/orders/checkout/{order}"), &Value::Null) {
-            Ok(answer) if answer.status == 200 => return true,
-            Ok(answer) if answer.status == 400 => return false,
-            last => assert!(Instant::now() < deadline, "{order}: {last:?}"),
-        }
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
-    unreachable!("it is asked until it is told")
+    at_once(world, &all, |node, user| order(node, user, item, 1))
 }
 
 /// All orders at once, at all nodes, while a node is killed and both servers restarted. How many were paid.
 fn buy_all(world: &mut World, crowd: &Crowd, orders: &[String]) -> usize {
     let paid = AtomicUsize::new(0);
-    let addresses = world.addresses.lock().expect("whole").clone();
+    let addresses = Arc::clone(&world.addresses);
     let ask = |place: usize, order: &str| {
-        paid.fetch_add(usize::from(checkout(&addresses, place, order)), Ordering::SeqCst);
+        paid.fetch_add(usize::from(insist(&addresses, CHECKOUT, order, place)), Ordering::SeqCst);
     };
     crowd.run(orders, ask, || world.take_node().kill());
     paid.into_inner()
@@ -56,9 +39,7 @@ fn buy_all(world: &mut World, crowd: &Crowd, orders: &[String]) -> usize {
 
 /// Nothing is open, nothing reserved, and so many are paid.
 fn is_at_rest(world: &World, item: &str, units: u64, paid: usize) {
-    world.await_count("SELECT count(*) FROM orders WHERE state IN ('pending', 'cancelling')", |open| {
-        open == 0
-    });
+    world.await_no_open_checkout();
     let paid = i64::try_from(paid).expect("few");
     assert_eq!(world.count("SELECT count(*) FROM orders WHERE paid"), paid);
     assert_eq!(world.count(&format!("SELECT {units} - stock FROM items WHERE item_id = '{item}'")), paid);
@@ -67,13 +48,11 @@ fn is_at_rest(world: &World, item: &str, units: u64, paid: usize) {
         world.count("SELECT count(*) FROM token_selection WHERE state = 'HELD' AND payee_wallet IS NOT NULL"),
         0
     );
-    let verified = run(&["verify", "--store", world.url()]);
-    assert!(verified.status.success(), "{verified:?}");
+    world.verify();
 }
 
 /// Those that were refused, one after the other, until all units are sold.
 fn sell_out(world: &World, orders: &[String], paid: usize, units: u64) -> usize {
-    let addresses = world.addresses.lock().expect("whole").clone();
     let mut paid = paid;
     let unpaid: Vec<String> = world
         .sql()
@@ -86,39 +65,25 @@ fn sell_out(world: &World, orders: &[String], paid: usize, units: u64) -> usize 
         if paid as u64 == units {
             break;
         }
-        paid += usize::from(checkout(&addresses, at, order));
+        paid += usize::from(insist(&world.addresses, CHECKOUT, order, at));
     }
     paid
 }
 
-fn stocked(world: &World, units: u64) -> String {
-    let item = ok(world.node(0), &format!("/stock/item/create/{PRICE}"))["item_id"]
-        .as_str()
-        .expect("an item")
-        .to_owned();
-    ok(world.node(1), &format!("/stock/add/{item}/{units}"));
-    item
-}
-
 pub fn positions(crowd: &Crowd) {
     const UNITS: u64 = 60;
-    let Some(mut world) = World::new() else { return };
+    let Some(mut world) = World::of(Servers::default(), PARTITIONS) else { return };
     // Participants first; then all nodes are started anew, with what checkouts charge.
     world.add_nodes(1);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let fifty = Amount::whole(50).expect("fifty");
-    runtime.block_on(async { set_up(&client(world.node(0)).await, 4, fifty, fifty).await });
+    participants(world.node(0), 4, fifty, fifty);
     world.take_node().stop();
     let settings = ["shop.payment=transfers", "shop.payee=FSP4", "shop.currency=USD"];
-    let arguments: Vec<&str> = settings.iter().flat_map(|setting| ["--set", *setting]).collect();
-    world.add_nodes_with(3, &arguments);
-    let item = stocked(&world, UNITS);
-    let stats = call(world.node(2).address, "GET", "/hub/stats", &Value::Null).expect("an answer").body;
-    assert_eq!(stats["shop"]["payment"], "positions");
+    world.add_nodes_with(3, &set(&settings));
+    let item = item(world.node(0), PRICE, UNITS);
+    assert_eq!(get(world.node(2), "/hub/stats").json()["shop"]["payment"], "positions");
     // Whoever says something else is not let in, and told what the others say.
-    let other = world.command(&[]).output().expect("it ends by itself");
-    let why = String::from_utf8_lossy(&other.stderr);
-    assert!(!other.status.success() && why.contains("the other nodes charge transfers"), "{why}");
+    refused_for(&world, "the other nodes charge transfers");
     // Each has the money for 25.
     let orders = orders(&world, &item, &[("fsp1", 40), ("fsp2", 40), ("fsp3", 20), ("nobody", 5)]);
     let paid = buy_all(&mut world, crowd, &orders);
@@ -146,11 +111,10 @@ pub fn positions(crowd: &Crowd) {
 
 pub fn tokens(crowd: &Crowd) {
     const UNITS: u64 = 55;
-    let Some(mut world) = World::new() else { return };
-    let settings = ["shop.payment=tokens", "shop.wallet=till", "shop.currency=EUR"];
-    let arguments: Vec<&str> = settings.iter().flat_map(|setting| ["--set", *setting]).collect();
-    world.add_nodes_with(3, &arguments);
-    let item = stocked(&world, UNITS);
+    let Some(mut world) = World::of(Servers::default(), PARTITIONS) else { return };
+    let settings = ["shop.payment=tokens", "shop.wallet=shop", "shop.currency=EUR"];
+    world.add_nodes_with(3, &set(&settings));
+    let item = item(world.node(0), PRICE, UNITS);
     // Alice has the money for 50 in ten pieces, bob for 15 in one: his orders wait for each other's change.
     issue(world.node(0).address, "alice", &[10; 10]);
     issue(world.node(1).address, "bob", &[30]);
@@ -168,5 +132,5 @@ pub fn tokens(crowd: &Crowd) {
         ))
     };
     let taken = i64::try_from(UNITS * PRICE).expect("few");
-    assert_eq!((sum("till"), sum("alice") + sum("bob")), (taken, 130 - taken));
+    assert_eq!((sum("shop"), sum("alice") + sum("bob")), (taken, 130 - taken));
 }

@@ -1,12 +1,19 @@
 //! What the crowds of several shops live through together: in the middle of all of them PostgreSQL is killed, and then Kafka is
 //! restarted. Each shop has nodes, topics and a database of its own, and loses a node of its own.
 
+use std::net::SocketAddr;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_services::PATIENCE;
+use serde_json::Value;
 
+use crate::called::a_warehouse_in_a_crowd;
+use crate::charges;
 use crate::faults::{restart_log, restart_store};
+use crate::servers::Servers;
+use crate::tokens::wallet::call;
 
 /// The first comes by itself, the others with a disaster each.
 const PARTS: usize = 3;
@@ -64,6 +71,24 @@ impl Crowd {
     }
 }
 
+/// Checks an order out at one node after the other, until one knows what became of it; whether it is paid.
+pub fn insist(addresses: &Mutex<Vec<SocketAddr>>, path: &str, order: &str, first: usize) -> bool {
+    let deadline = Instant::now() + LIVED_THROUGH;
+    for turn in first.. {
+        let address = {
+            let addresses = addresses.lock().expect("whole");
+            addresses[turn % addresses.len()]
+        };
+        match call(address, "POST", &format!("{path}/{order}"), &Value::Null) {
+            Ok(answer) if answer.status == 200 => return true,
+            Ok(answer) if matches!(answer.status, 400 | 402) => return false,
+            last => assert!(Instant::now() < deadline, "{order}: {last:?}"),
+        }
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    unreachable!("it is asked until it is told")
+}
+
 #[track_caller]
 fn await_that(what: &str, is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + LIVED_THROUGH;
@@ -73,11 +98,14 @@ fn await_that(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Runs shops beside each other, each with a crowd.
-pub fn live_through_it(shops: &[fn(&Crowd)]) {
+/// Shops that charge positions, charge tokens, and call a warehouse; beside each other, so that the servers are restarted once.
+#[test]
+fn three_shops_live_through_kills_and_restarts() {
+    let _servers = Servers::alone();
     if holdfast_services::postgres().is_none() || holdfast_services::kafka().is_none() {
         return;
     }
+    let shops: [fn(&Crowd); 3] = [charges::positions, charges::tokens, a_warehouse_in_a_crowd];
     let crowds: Vec<Crowd> = shops.iter().map(|_| Crowd::default()).collect();
     std::thread::scope(|scope| {
         for (shop, crowd) in shops.iter().zip(&crowds) {

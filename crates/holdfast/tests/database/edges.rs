@@ -7,40 +7,27 @@ use holdfast_services::PATIENCE;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::shop::{begin, checkout, ok};
-use crate::support::http::exchange;
+use crate::shop::{begin, checkout};
+use crate::support::http::{exchange, figure};
 use crate::support::server::Server;
+use crate::support::shop::{new_item, order, post};
+use crate::support::wait::await_that;
 use crate::tokens::wallet::{call, issue, select};
 use crate::world::World;
 
-/// What `/metrics` says, 0 if it says nothing.
-fn figure(node: &Server, name: &str) -> f64 {
-    let all = exchange(node, "GET", "/metrics", "", b"").body;
-    let line = all.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.map_or(0.0, |number| number.parse().expect("a number"))
-}
-
 fn await_figure(node: &Server, name: &str, will_do: impl Fn(f64) -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !will_do(figure(node, name)) {
-        assert!(Instant::now() < deadline, "{name} stays {}", figure(node, name));
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
-}
-
-fn order(world: &World, item: &str) -> String {
-    let order = ok(world.node(0), "/orders/create/0")["order_id"].as_str().expect("an order").to_owned();
-    ok(world.node(0), &format!("/orders/addItem/{order}/{item}/1"));
-    order
+    await_that(name, || figure(node, name).unwrap_or(0.0), |value| will_do(*value));
 }
 
 /// Nobody is there for the stock, so checkouts stay open.
-pub fn callers_of_the_shop_are_answered() {
-    let Some(mut world) = World::new() else { return };
+#[test]
+fn callers_of_the_shop_are_answered() {
+    let Some(mut world) = World::beside_others() else { return };
     let roles = ["--roles", "api,expiry,callbacks,order,pay", "--set", "shop.deadline_ms=600000"];
     world.add_nodes_with(1, &roles);
-    ok(world.node(0), "/payment/batch_init/1/100");
-    let item = ok(world.node(0), "/stock/item/create/1")["item_id"].as_str().expect("an item").to_owned();
+    post(world.node(0), "/payment/batch_init/1/100");
+    let item = new_item(world.node(0), 1);
+    let order = |world: &World| order(world.node(0), "0", &item, 1);
     for (method, path) in [
         ("POST", "/orders/checkout/a%00b".to_owned()),
         ("GET", "/orders/find/a%00b".to_owned()),
@@ -51,10 +38,10 @@ pub fn callers_of_the_shop_are_answered() {
         assert_eq!(exchange(world.node(0), method, &path, "", b"").status, 400, "{path}");
     }
 
-    let open = order(&world, &item);
+    let open = order(&world);
     begin(world.node(0), &open, 600_000);
     world.await_count("SELECT count(*) FROM orders WHERE pay_outcome = 'taken'", |heard| heard == 1);
-    assert!((figure(world.node(0), "holdfast_checkouts_open") - 1.0).abs() < 0.1);
+    assert_eq!(figure(world.node(0), "holdfast_checkouts_open"), Some(1));
     await_figure(world.node(0), "holdfast_checkout_oldest_seconds", |age| age > 0.0);
 
     // An answer in another partition than the order's is passed over, and told.
@@ -74,14 +61,14 @@ pub fn callers_of_the_shop_are_answered() {
     await_figure(world.node(0), "holdfast_checkout_alarms_total", |alarms| alarms > 1.0);
     assert_eq!(world.count("SELECT count(*) FROM pay_transaction WHERE is_rollback"), 0);
 
-    ok(world.node(0), &format!("/hub/checkouts/{open}/cancel"));
+    post(world.node(0), &format!("/hub/checkouts/{open}/cancel"));
     await_figure(world.node(0), r#"holdfast_checkout_decisions_total{verdict="failed"}"#, |failed| {
         failed > 0.0
     });
     await_figure(world.node(0), "holdfast_checkout_compensations_total", |asked| asked > 1.0);
 
     // Whoever waits when the node is asked to end is told where the checkout stands.
-    let waiting = order(&world, &item);
+    let waiting = order(&world);
     let (address, path) = (world.node(0).address, format!("/shop/orders/checkout/{waiting}?waitMs=60000"));
     let caller = std::thread::spawn(move || call(address, "POST", &path, &Value::Null));
     let sql = format!("SELECT count(*) FROM orders WHERE order_id = '{waiting}' AND pay_outcome = 'taken'");
@@ -100,7 +87,7 @@ pub fn callers_of_the_shop_are_answered() {
 
     // Nobody takes commands about orders: the caller's wait is not that of all commands.
     world.add_nodes_with(1, &["--roles", "api"]);
-    let unheard = order(&world, &item);
+    let unheard = order(&world);
     let began = Instant::now();
     assert_eq!(checkout(&world, &unheard, "?waitMs=100"), 503);
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());

@@ -1,5 +1,6 @@
 //! kill -9 of the node that ends holds, in the middle of it.
 
+use crate::support::command::done;
 use crate::support::server::run;
 use crate::world::World;
 
@@ -12,12 +13,11 @@ const ENDED: &str =
     "SELECT count(*) FROM transfer t JOIN transfer_state s ON s.transfer_state_id = t.current_state
                      WHERE s.enumeration IN ('EXPIRED_RESERVED', 'EXPIRED_PREPARED')";
 
-pub fn killed_in_the_middle() {
-    let Some(mut world) = World::new() else { return };
+#[test]
+fn the_expiring_node_is_killed_in_the_middle_of_it() {
+    let Some(mut world) = World::alone() else { return };
     let count = EXPIRED.to_string();
-    let made =
-        run(&["generate", "transfers", "--store", world.url(), "--total", &count, "--expired", &count]);
-    assert!(made.status.success(), "{made:?}");
+    done(&run(&["generate", "transfers", "--store", world.url(), "--total", &count, "--expired", &count]));
     assert_eq!(world.count(HOLDS), EXPIRED);
     world.add_nodes(1);
     world.await_count(HOLDS, |left| left < EXPIRED);
@@ -31,6 +31,5 @@ pub fn killed_in_the_middle() {
     let held = "SELECT (coalesce(sum(abs(value)), 0) * 10000)::bigint FROM participant_position p
                 JOIN participant_currency c USING (participant_currency_id) WHERE c.ledger_account_type = 'POSITION'";
     assert_eq!(world.count(held), 0, "all of it was given back, once");
-    let verified = run(&["verify", "--store", world.url()]);
-    assert!(verified.status.success(), "{verified:?}");
+    world.verify();
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use holdfast_domain::ids::{AccountId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::positions::Action;
-use holdfast_kafka::{From, Outgoing, Reader, Topic};
+use holdfast_kafka::{Outgoing, Topic};
 use holdfast_messages::{Message, PositionMessage, PositionWork, Step, TraceId};
 use holdfast_services::{Control, PATIENCE, Service};
 use rustix::process::Signal;
@@ -206,16 +206,10 @@ fn send(world: &World, topic: Topic, key: &str, value: &[u8]) {
 }
 
 fn all_twice(world: &World) {
-    let (topics, mut producer) = (world.topics(), world.producer());
+    let mut producer = world.producer();
     let shop = [Topic::Orders, Topic::Pay, Topic::Stock, Topic::Outcomes];
     for topic in [Topic::Transfers, Topic::Position, Topic::Notifications].into_iter().chain(shop) {
-        let name = topics.name(topic);
-        let deadline = Instant::now() + PATIENCE;
-        let mut reader =
-            Reader::open(&world.brokers(), &name, &From::Start, deadline).expect("the topic is there");
-        while !reader.at_end() {
-            let records = reader.poll(1_000, deadline).expect("it can be read");
-            assert!(!records.is_empty(), "the topic ends before its end");
+        for records in world.records(topic).chunks(1_000) {
             let again: Vec<_> = records
                 .iter()
                 .map(|record| Outgoing {
@@ -225,7 +219,7 @@ fn all_twice(world: &World) {
                     value: &record.value,
                 })
                 .collect();
-            producer.send_all(&again, deadline).expect("Kafka takes it");
+            producer.send_all(&again, Instant::now() + PATIENCE).expect("Kafka takes it");
         }
     }
 }

@@ -1,22 +1,18 @@
 //! What must hold when all is quiet again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
 
 use holdfast_domain::effects::{NotificationKind, Party};
 use holdfast_domain::ids::TransferId;
 use holdfast_domain::transfers::TransferState;
-use holdfast_kafka::{From, Reader, Topic};
+use holdfast_kafka::Topic;
 use holdfast_messages::{Message, Notice, Notification};
-use holdfast_services::PATIENCE;
 
 use crate::load::Ledger;
-use crate::support::server::run;
 use crate::world::World;
 
 pub fn all(world: &World, ledger: &Ledger) {
-    let verified = run(&["verify", "--store", world.url()]);
-    assert!(verified.status.success(), "{verified:?}");
+    world.verify();
     let rows = states(world);
     assert_eq!(rows.len(), ledger.parties.len(), "each transfer is there once, and nothing else");
     answers_are_what_happened(ledger, &rows);
@@ -92,20 +88,14 @@ pub fn due(state: TransferState) -> &'static [(NotificationKind, Party)] {
 }
 
 fn everybody_was_told(world: &World, rows: &BTreeMap<u128, TransferState>) {
-    let deadline = Instant::now() + PATIENCE;
-    let topic = world.topics().name(Topic::Notifications);
-    let mut reader =
-        Reader::open(&world.brokers(), &topic, &From::Start, deadline).expect("the topic is there");
     let mut told: BTreeMap<u128, BTreeSet<(u8, u8)>> = BTreeMap::new();
-    while !reader.at_end() {
-        for record in reader.poll(5_000, deadline).expect("it can be read") {
-            let Ok(notification) = Notification::read(&record.key, &record.value) else { continue };
-            let Notice::Transfer(notice) = notification.notice else { continue };
-            let state = rows.get(&notice.transfer.0).copied();
-            let lives = matches!(state, Some(TransferState::Committed));
-            assert!(!(lives && notice.error.is_some()), "an error for a transfer that lives: {notice:?}");
-            told.entry(notice.transfer.0).or_default().insert((notice.kind as u8, notice.party as u8));
-        }
+    for record in world.records(Topic::Notifications) {
+        let Ok(notification) = Notification::read(&record.key, &record.value) else { continue };
+        let Notice::Transfer(notice) = notification.notice else { continue };
+        let state = rows.get(&notice.transfer.0).copied();
+        let lives = matches!(state, Some(TransferState::Committed));
+        assert!(!(lives && notice.error.is_some()), "an error for a transfer that lives: {notice:?}");
+        told.entry(notice.transfer.0).or_default().insert((notice.kind as u8, notice.party as u8));
     }
     for (id, state) in rows {
         for (kind, party) in due(*state) {

@@ -6,8 +6,9 @@ use crate::support::keys::{
 use crate::support::server::{Server, folder};
 use crate::world::World;
 
-pub fn a_participant_sees_its_own_at_any_node() {
-    let Some(mut world) = World::new() else { return };
+#[test]
+fn a_participant_sees_its_own_at_any_node() {
+    let Some(mut world) = World::beside_others() else { return };
     let folder = folder();
     let file = folder.path().join("keys.toml");
     let keys = Keys::create(&file);
@@ -16,8 +17,9 @@ pub fn a_participant_sees_its_own_at_any_node() {
 }
 
 /// Its keys would lie in its data folder. What it was asked for once every node of this database is asked for.
-pub fn a_node_asks_for_keys_from_the_first_one_on() {
-    let Some(mut world) = World::new() else { return };
+#[test]
+fn a_node_asks_for_keys_from_the_first_one_on() {
+    let Some(mut world) = World::beside_others() else { return };
     let folder = folder();
     let here = ["--data", folder.path().to_str().expect("a plain path")];
     let traces = world.add_telling_node(&here);

@@ -5,14 +5,17 @@ use std::time::Instant;
 use holdfast_kafka::{Outgoing, Topic};
 use holdfast_services::PATIENCE;
 
-use crate::shop::{begin, checkout, ok};
+use crate::shop::{begin, checkout};
+use crate::support::command::{assert_says, done, refused};
 use crate::support::server::run;
+use crate::support::shop::{item, order, post};
 use crate::world::World;
 
 /// A message that nobody can read is put aside, and the checkouts go on. Written again, it is put aside again, at its new place. One
 /// that the database refused is done once that takes it.
-pub fn a_dead_letter_is_tried_again() {
-    let Some(mut world) = World::new() else { return };
+#[test]
+fn a_dead_letter_is_tried_again() {
+    let Some(mut world) = World::beside_others() else { return };
     world.add_nodes(1);
     let topics = [Topic::Orders, Topic::Pay, Topic::Stock, Topic::Outcomes];
     for topic in topics {
@@ -28,31 +31,22 @@ pub fn a_dead_letter_is_tried_again() {
     let prefix = world.topics().prefix;
     let retry = |letter: &str| run(&["log", "retry", letter, "--log", &kafka, "--prefix", &prefix]);
     for topic in topics {
-        let retried = retry(&format!("{}/2/0", topic.name()));
-        assert!(retried.status.success(), "{retried:?}");
+        done(&retry(&format!("{}/2/0", topic.name())));
     }
     letters(8);
     assert_eq!(world.count("SELECT count(*) FROM dead_letter WHERE source_offset = 1"), 4);
-    let unknown = retry("pay/2/77");
-    assert_eq!(unknown.status.code(), Some(2), "{unknown:?}");
-    assert!(String::from_utf8_lossy(&unknown.stderr).contains("there is no dead letter pay/2/77"));
-    let shown = run(&["log", "topics", "--log", &kafka, "--prefix", &prefix]);
-    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    assert!(shown.contains("outcomes         2"), "{shown}");
+    refused(&retry("pay/2/77"), 2, &["there is no dead letter pay/2/77"]);
+    let shown = done(&run(&["log", "topics", "--log", &kafka, "--prefix", &prefix]));
+    assert_says(&shown, &["outcomes         2"]);
 
-    ok(world.node(0), "/payment/batch_init/1/10");
-    let item = ok(world.node(0), "/stock/item/create/1")["item_id"].as_str().expect("an item").to_owned();
-    ok(world.node(0), &format!("/stock/add/{item}/1"));
-    let order = || {
-        let order = ok(world.node(0), "/orders/create/0")["order_id"].as_str().expect("an order").to_owned();
-        ok(world.node(0), &format!("/orders/addItem/{order}/{item}/1"));
-        order
-    };
+    post(world.node(0), "/payment/batch_init/1/10");
+    let item = item(world.node(0), 1, 1);
+    let order = || order(world.node(0), "0", &item, 1);
     assert_eq!(checkout(&world, &order(), ""), 200);
 
     // A rule of the database's owner is in the way of one message: it is put aside, and all others go on. The rule goes, the
     // message is tried again, and the checkout ends as if nothing had been.
-    ok(world.node(0), &format!("/stock/add/{item}/2"));
+    post(world.node(0), &format!("/stock/add/{item}/2"));
     let held_up = order();
     let rule =
         format!("ALTER TABLE stock_transaction ADD CONSTRAINT no_sale CHECK (order_id <> '{held_up}')");
@@ -69,8 +63,7 @@ pub fn a_dead_letter_is_tried_again() {
     world.sql().batch_execute("ALTER TABLE stock_transaction DROP CONSTRAINT no_sale").expect("it goes");
     let open = format!("SELECT count(*) FROM orders WHERE order_id = '{held_up}' AND state = 'pending'");
     assert_eq!(world.count(&open), 1, "nobody else asks for it");
-    let retried = retry(&format!("stock/{partition}/{offset}"));
-    assert!(retried.status.success(), "{retried:?}");
+    done(&retry(&format!("stock/{partition}/{offset}")));
     assert_eq!(checkout(&world, &held_up, ""), 200);
     assert_eq!(world.count("SELECT stock FROM items"), 0);
     assert_eq!(world.count("SELECT credit FROM users"), 7);

@@ -1,29 +1,27 @@
 //! Payments to all nodes, some aborted and some left to expire; whoever hears nothing repeats with the same ids.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use holdfast_domain::command::{Abort, Admin, Command, Fulfil, FulfilAction, Prepare};
-use holdfast_domain::effects::Subject;
-use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferId};
+use holdfast_domain::command::{Abort, Command, Fulfil, FulfilAction, Prepare};
+use holdfast_domain::ids::{Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
-use holdfast_domain::participants::Name;
 use holdfast_domain::records::{Sealed, batch};
 use holdfast_domain::transfers::TransferState;
 use holdfast_services::PATIENCE;
 use sha2::{Digest, Sha256};
 
 use crate::inbox::LISTENERS;
+use crate::support::http::{Asked, send};
+use crate::support::world::{participants, usd};
+use crate::workers::Workers;
 use crate::world::World;
 
 const WORKERS: u64 = 4;
 const BATCH: u64 = 20;
-const PARTIES: usize = 6;
+const PARTIES: u32 = 6;
 /// What each participant may owe, in whole units: some prepares are refused for it.
 const CAP: i64 = 20;
 const AMOUNT: i64 = 10_000;
@@ -44,66 +42,39 @@ pub struct Ledger {
 
 pub struct Load {
     listeners: Vec<ParticipantId>,
-    ended: Arc<AtomicU64>,
-    over: Arc<AtomicBool>,
-    workers: Vec<JoinHandle<Ledger>>,
+    pub workers: Workers<Worker>,
 }
 
 impl Load {
     pub fn start(world: &World) -> Load {
         let addresses = Arc::clone(&world.addresses);
-        let parties = Arc::new(participants(&addresses));
+        let cap = Amount::whole(CAP).expect("within bounds");
+        participants(world.node(0), PARTIES, cap, cap);
+        let parties: Arc<Vec<_>> = Arc::new((1..=PARTIES).map(ParticipantId).collect());
         let listeners = parties[..LISTENERS].to_vec();
-        for (number, listener) in listeners.iter().enumerate() {
-            let path = format!("/participants/party{number}/endpoints");
+        for listener in &listeners {
+            let path = format!("/participants/fsp{}/endpoints", listener.0);
             for endpoint in world.inbox.endpoints(*listener) {
-                let first = addresses.lock().expect("whole")[0];
-                let answer = exchange(first, &path, "application/json", endpoint.as_bytes());
-                let answer = answer.expect("nothing is broken yet");
-                assert!(answer.starts_with(b"HTTP/1.1 201"), "{}", String::from_utf8_lossy(&answer));
+                let answer = send(world.node(0), "POST", &path, &endpoint);
+                assert_eq!(answer.status, 201, "{answer:?}");
             }
         }
-        let (ended, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let now = world.count("SELECT (extract(epoch FROM hub_clock()) * 1000)::bigint");
         let began = Instant::now();
-        let workers = (0..WORKERS).map(|number| {
-            let mut worker = Worker {
-                number,
-                addresses: Arc::clone(&addresses),
-                parties: Arc::clone(&parties),
-                ended: Arc::clone(&ended),
-                clock: (now, began),
-                ledger: Ledger::default(),
-            };
-            let over = Arc::clone(&over);
-            std::thread::spawn(move || {
-                let mut round = 0;
-                while !over.load(Ordering::Relaxed) {
-                    worker.round(round);
-                    round += 1;
-                }
-                worker.ledger
-            })
+        let workers = (0..WORKERS).map(|number| Worker {
+            number,
+            rounds: 0,
+            addresses: Arc::clone(&addresses),
+            parties: Arc::clone(&parties),
+            clock: (now, began),
+            ledger: Ledger::default(),
         });
-        Load { listeners, workers: workers.collect(), ended, over }
-    }
-
-    /// Waits until so many more payments have ended.
-    pub fn await_more(&self, count: u64) {
-        let wanted = self.ended.load(Ordering::Relaxed) + count;
-        let deadline = Instant::now() + PATIENCE;
-        while self.ended.load(Ordering::Relaxed) < wanted {
-            assert!(Instant::now() < deadline, "the load does not go on");
-            assert!(self.workers.iter().all(|worker| !worker.is_finished()), "a worker gave up");
-            std::thread::park_timeout(Duration::from_millis(20));
-        }
+        Load { listeners, workers: Workers::start(workers, Worker::round) }
     }
 
     pub fn end(self) -> Ledger {
-        self.over.store(true, Ordering::Relaxed);
         let mut all = Ledger { listeners: self.listeners, ..Ledger::default() };
-        for worker in self.workers {
-            let ledger = worker.join().expect("a worker that gave up says why");
+        for Worker { ledger, .. } in self.workers.end() {
             all.answers.extend(ledger.answers);
             all.parties.extend(ledger.parties);
         }
@@ -111,18 +82,20 @@ impl Load {
     }
 }
 
-struct Worker {
+pub struct Worker {
     number: u64,
+    rounds: u64,
     addresses: Arc<Mutex<Vec<SocketAddr>>>,
     parties: Arc<Vec<ParticipantId>>,
-    ended: Arc<AtomicU64>,
     clock: (Millis, Instant),
     ledger: Ledger,
 }
 
 impl Worker {
     /// Prepares a batch and completes it: of ten, one is aborted and one left alone.
-    fn round(&mut self, round: u64) {
+    fn round(&mut self) -> u64 {
+        let round = self.rounds;
+        self.rounds += 1;
         let ids: Vec<u128> =
             (0..BATCH).map(|at| u128::from(self.number + 1) << 64 | u128::from(round * BATCH + at)).collect();
         let now = self.clock.0 + i64::try_from(self.clock.1.elapsed().as_millis()).expect("a short test");
@@ -144,7 +117,7 @@ impl Worker {
         if !completions.is_empty() {
             self.ask(&completions);
         }
-        self.ended.fetch_add(BATCH, Ordering::Relaxed);
+        BATCH
     }
 
     fn prepare(&mut self, id: u128, now: Millis) -> Command {
@@ -187,10 +160,6 @@ impl Worker {
     }
 }
 
-fn usd() -> Currency {
-    "USD".parse().expect("a currency")
-}
-
 fn preimage(id: u128) -> [u8; 32] {
     Sha256::digest(id.to_be_bytes()).into()
 }
@@ -218,49 +187,12 @@ fn ask(addresses: &Mutex<Vec<SocketAddr>>, first: u64, commands: &[Command]) -> 
 fn post(address: SocketAddr, commands: &[Command]) -> Result<Vec<batch::Reply>, String> {
     let records = Sealed::of(commands);
     let header = batch::request_header(u32::try_from(commands.len()).expect("a small batch"));
-    let answer = exchange(address, "/hub/batch", batch::MEDIA_TYPE, &[&header, records.bytes()].concat())?;
+    let headers = format!("Content-Type: {}\r\n", batch::MEDIA_TYPE);
+    let body = [&header, records.bytes()].concat();
+    let answer = Asked::send(address, ("POST", "/hub/batch", &headers), &body, ANSWER_WAIT)?.bytes()?;
     let body = answer.windows(4).position(|four| four == b"\r\n\r\n").ok_or("it broke off")? + 4;
     if !answer.starts_with(b"HTTP/1.1 200") {
         return Err(String::from_utf8_lossy(&answer).into_owned());
     }
     batch::read_replies(&answer[body..]).map_err(|error| error.to_string())
-}
-
-fn exchange(address: SocketAddr, path: &str, media_type: &str, body: &[u8]) -> Result<Vec<u8>, String> {
-    let told = |error: std::io::Error| format!("{address}: {error}");
-    let mut stream = TcpStream::connect_timeout(&address, ANSWER_WAIT).map_err(told)?;
-    stream.set_read_timeout(Some(ANSWER_WAIT)).map_err(told)?;
-    let head = format!(
-        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(&[head.as_bytes(), body].concat()).map_err(told)?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).map_err(told)?;
-    Ok(answer)
-}
-
-fn participants(addresses: &Mutex<Vec<SocketAddr>>) -> Vec<ParticipantId> {
-    let one = |number: usize| {
-        let name = Name::new(&format!("party{number}")).expect("a short name");
-        let made = ask(addresses, 0, &[Command::Admin(Admin::CreateParticipant { name, currency: usd() })]);
-        let (participant, account) = Subject::member(made[0].subject);
-        let amount = Amount::whole(CAP).expect("within bounds");
-        let limits = Admin::InitialPositionAndLimits {
-            participant,
-            currency: usd(),
-            net_debit_cap: amount,
-            initial_position: Amount::ZERO,
-        };
-        let funds = Admin::FundsIn {
-            id: TransferId(0xf0 << 100 | number as u128),
-            account: AccountId(account.0 + 1),
-            currency: usd(),
-            amount,
-        };
-        let done = ask(addresses, 0, &[Command::Admin(limits), Command::Admin(funds)]);
-        assert!(done.iter().all(|reply| reply.code == 0), "{done:?}");
-        participant
-    };
-    (0..PARTIES).map(one).collect()
 }

@@ -1,14 +1,13 @@
 //! The topic `outcome-offsets`: from where a fresh order consumer has to read, partition by partition.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
-use holdfast_kafka::{From, Reader, Topic};
+use holdfast_kafka::Topic;
 use holdfast_services::PATIENCE;
 use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
 use rdkafka::client::DefaultClientContext;
-use rdkafka::config::ClientConfig;
 
+use crate::support::world::on_runtime;
 use crate::world::World;
 
 /// Whether anything went wrong meanwhile.
@@ -21,18 +20,11 @@ pub enum Times {
 
 /// What was told of each partition, in order.
 fn told(world: &World) -> BTreeMap<u32, Vec<u64>> {
-    let deadline = Instant::now() + PATIENCE;
-    let name = world.topics().name(Topic::OutcomeOffsets);
-    let mut reader =
-        Reader::open(&world.brokers(), &name, &From::Start, deadline).expect("the topic is there");
     let mut told: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
-    while !reader.at_end() {
-        assert!(Instant::now() < deadline, "{name} does not end");
-        for record in reader.poll(1_000, deadline).expect("it can be read") {
-            let partition = text(&record.key).parse().expect("the key is a partition");
-            told.entry(partition).or_default().push(text(&record.value).parse().expect("an offset"));
-        }
+    for record in world.records(Topic::OutcomeOffsets) {
+        let partition = text(&record.key).parse().expect("the key is a partition");
+        told.entry(partition).or_default().push(text(&record.value).parse().expect("an offset"));
     }
     told
 }
@@ -65,13 +57,10 @@ pub fn judge(world: &World, times: Times) {
 }
 
 fn policy(world: &World) -> Option<String> {
-    let servers = world.brokers().to_string();
-    let admin: AdminClient<DefaultClientContext> =
-        ClientConfig::new().set("bootstrap.servers", servers).create().expect("a client");
+    let admin: AdminClient<DefaultClientContext> = world.other_client().create().expect("a client");
     let name = world.topics().name(Topic::OutcomeOffsets);
     let options = AdminOptions::new().request_timeout(Some(PATIENCE));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let asked = runtime.block_on(admin.describe_configs([&ResourceSpecifier::Topic(&name)], &options));
+    let asked = on_runtime(admin.describe_configs([&ResourceSpecifier::Topic(&name)], &options));
     let found = asked.expect("Kafka answers").remove(0).expect("the topic has settings");
     found.entry_map().get("cleanup.policy").and_then(|entry| entry.value.clone())
 }

@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use holdfast_services::PATIENCE;
@@ -13,9 +11,11 @@ use serde_json::{Value, json};
 use crate::lateness::Watch;
 use crate::offsets::{self, Times};
 use crate::support::http::{self, exchange};
-use crate::support::server::{Server, run};
+use crate::support::server::Server;
+use crate::support::shop;
 use crate::tokens::wallet::{Answer, call};
-use crate::world::World;
+use crate::workers::Workers;
+use crate::world::{OPEN_CHECKOUTS, World};
 
 const WORKERS: usize = 3;
 const USERS: u64 = 20;
@@ -36,9 +36,7 @@ type Told = BTreeMap<String, (bool, Vec<(usize, u64)>, bool)>;
 /// Checkouts, again and again, at any node.
 pub struct ShopLoad {
     items: [String; 2],
-    ended: Arc<AtomicU64>,
-    over: Arc<AtomicBool>,
-    workers: Vec<JoinHandle<Told>>,
+    pub workers: Workers<Worker>,
     watch: Watch,
 }
 
@@ -52,61 +50,24 @@ fn made(answer: &Answer, name: &str) -> Option<String> {
 
 impl ShopLoad {
     pub fn start(world: &World) -> ShopLoad {
-        let first = world.addresses.lock().expect("whole")[0];
-        let ok = |path: &str| {
-            let answer = post(first, path).expect("nothing is broken yet");
-            assert_eq!(answer.status, 200, "{path}: {answer:?}");
-            answer
-        };
-        ok(&format!("/payment/batch_init/{USERS}/{CREDIT}"));
-        ok(&format!("/payment/batch_init/{POOR}/{LITTLE}"));
-        let items = [PLENTY, FEW].map(|stock| {
-            let item = made(&ok(&format!("/stock/item/create/{PRICE}")), "item_id").expect("an item");
-            ok(&format!("/stock/add/{item}/{stock}"));
-            item
+        let first = world.node(0);
+        shop::post(first, &format!("/payment/batch_init/{USERS}/{CREDIT}"));
+        shop::post(first, &format!("/payment/batch_init/{POOR}/{LITTLE}"));
+        let items = [PLENTY, FEW].map(|stock| shop::item(first, PRICE, stock));
+        let workers = (0..WORKERS).map(|number| Worker {
+            addresses: Arc::clone(&world.addresses),
+            items: items.clone(),
+            drawn: number as u64,
+            told: Told::new(),
         });
-        let (ended, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let workers = (0..WORKERS).map(|number| {
-            let mut worker = Worker {
-                addresses: Arc::clone(&world.addresses),
-                items: items.clone(),
-                drawn: number as u64,
-                told: Told::new(),
-            };
-            let (ended, over) = (Arc::clone(&ended), Arc::clone(&over));
-            std::thread::spawn(move || {
-                while !over.load(Ordering::Relaxed) {
-                    if worker.buy() {
-                        ended.fetch_add(1, Ordering::Relaxed);
-                    }
-                }
-                worker.told
-            })
-        });
-        ShopLoad { workers: workers.collect(), items, ended, over, watch: Watch::start(world.url()) }
-    }
-
-    /// Waits until so many more checkouts have ended.
-    pub fn await_more(&self, count: u64) {
-        let wanted = self.ended.load(Ordering::Relaxed) + count;
-        let deadline = Instant::now() + PATIENCE;
-        while self.ended.load(Ordering::Relaxed) < wanted {
-            assert!(Instant::now() < deadline, "the checkouts do not go on");
-            assert!(self.workers.iter().all(|worker| !worker.is_finished()), "a worker gave up");
-            std::thread::park_timeout(Duration::from_millis(20));
-        }
+        let workers = Workers::start(workers, |worker| u64::from(worker.buy()));
+        ShopLoad { workers, items, watch: Watch::start(world.url()) }
     }
 
     /// Ends, waits until nothing is open, and judges.
     pub fn judge(self, world: &World) {
-        self.over.store(true, Ordering::Relaxed);
-        let mut told = Told::new();
-        for worker in self.workers {
-            told.extend(worker.join().expect("a worker that gave up says why"));
-        }
-        world.await_count("SELECT count(*) FROM orders WHERE state IN ('pending', 'cancelling')", |open| {
-            open == 0
-        });
+        let told: Told = self.workers.end().flat_map(|worker| worker.told).collect();
+        world.await_no_open_checkout();
         self.watch.judge();
         let paid: BTreeSet<String> = world
             .sql()
@@ -155,12 +116,11 @@ impl ShopLoad {
             assert!(found > 0, "of {what} there was none: this shows too little");
         }
         offsets::judge(world, Times::Troubled);
-        let verified = run(&["verify", "--store", world.url()]);
-        assert!(verified.status.success(), "{verified:?}");
+        world.verify();
     }
 }
 
-struct Worker {
+pub struct Worker {
     addresses: Arc<Mutex<Vec<SocketAddr>>>,
     items: [String; 2],
     drawn: u64,
@@ -232,24 +192,12 @@ pub fn at_once<T: Sync, R: Send>(
     act: impl Fn(&Server, &T) -> R + Sync,
 ) -> Vec<R> {
     const THREADS: usize = 30;
-    let done: Mutex<BTreeMap<usize, R>> = Mutex::new(BTreeMap::new());
-    std::thread::scope(|scope| {
-        for first in 0..THREADS {
-            let (done, act) = (&done, &act);
-            scope.spawn(move || {
-                for (place, thing) in things.iter().enumerate().skip(first).step_by(THREADS) {
-                    let result = act(world.node(place), thing);
-                    done.lock().expect("whole").insert(place, result);
-                }
-            });
-        }
-    });
-    done.into_inner().expect("whole").into_values().collect()
+    shop::at_once(THREADS, things, |place, thing| act(world.node(place), thing))
 }
 
 /// Checks an order out at the first node; the status.
 pub fn checkout(world: &World, order: &str, query: &str) -> u16 {
-    exchange(world.node(0), "POST", &format!("/shop/orders/checkout/{order}{query}"), "", b"").status
+    shop::checkout(world.node(0), &format!("{order}{query}")).status
 }
 
 /// Asks for a checkout, and does not wait for its end. Partitions may still be on their way to a node that has just come: whoever
@@ -272,28 +220,19 @@ pub fn begin(node: &Server, order: &str, deadline_ms: u64) {
     assert_eq!((answer.status, answer.json()["state"].as_str()), (202, Some("pending")), "{answer:?}");
 }
 
-pub fn ok(node: &Server, path: &str) -> Value {
-    let answer = exchange(node, "POST", path, "", b"");
-    assert_eq!(answer.status, 200, "{path}: {answer:?}");
-    serde_json::from_str(&answer.body).unwrap_or(Value::Null)
-}
-
 /// At most as many are paid as there are units; those that were refused, asked again one after another, get what is left.
-pub fn a_thousand_orders_on_a_hundred_units() {
+#[test]
+fn a_thousand_orders_on_a_hundred_units() {
     const ORDERS: usize = 1_000;
-    let Some(mut world) = World::new() else { return };
+    let Some(mut world) = World::alone() else { return };
     world.add_nodes(3);
-    let item = ok(world.node(0), "/stock/item/create/1")["item_id"].as_str().expect("an item").to_owned();
-    ok(world.node(1), &format!("/stock/add/{item}/100"));
-    ok(world.node(2), &format!("/payment/batch_init/{ORDERS}/1"));
+    let item = shop::item(world.node(0), 1, 100);
+    shop::post(world.node(2), &format!("/payment/batch_init/{ORDERS}/1"));
     let numbers: Vec<usize> = (0..ORDERS).collect();
     let orders = at_once(&world, &numbers, |node, number| {
         // Some users have several orders, and credit for one.
         let user = (number * 7919) % 700;
-        let order =
-            ok(node, &format!("/orders/create/{user}"))["order_id"].as_str().expect("an order").to_owned();
-        ok(node, &format!("/orders/addItem/{order}/{item}/1"));
-        order
+        shop::order(node, &user.to_string(), &item, 1)
     });
     let told = at_once(&world, &orders, |node, order| {
         exchange(node, "POST", &format!("/orders/checkout/{order}"), "", b"").status
@@ -317,13 +256,9 @@ pub fn a_thousand_orders_on_a_hundred_units() {
     let (order, _) = orders.iter().zip(&told).find(|(_, status)| **status == 200).expect("some are paid");
     assert_eq!(exchange(world.node(0), "POST", &format!("/orders/checkout/{order}"), "", b"").status, 200);
     sums(&world, &item, paid);
-    assert_eq!(
-        call(world.node(1).address, "GET", "/hub/checkouts", &Value::Null).expect("an answer").body["checkouts"],
-        json!([])
-    );
+    assert_eq!(http::get(world.node(1), "/hub/checkouts").json()["checkouts"], json!([]));
     offsets::judge(&world, Times::Calm);
-    let verified = run(&["verify", "--store", world.url()]);
-    assert!(verified.status.success(), "{verified:?}");
+    world.verify();
 }
 
 /// Everything that was taken is paid for, right after the last answer.
@@ -332,5 +267,5 @@ fn sums(world: &World, item: &str, paid: usize) {
     assert_eq!(world.count("SELECT count(*) FROM orders WHERE paid"), paid);
     assert_eq!(world.count(&format!("SELECT 100 - stock FROM items WHERE item_id = '{item}'")), paid);
     assert_eq!(world.count("SELECT (1000 - sum(credit))::bigint FROM users"), paid);
-    assert_eq!(world.count("SELECT count(*) FROM orders WHERE state IN ('pending', 'cancelling')"), 0);
+    assert_eq!(world.count(OPEN_CHECKOUTS), 0);
 }

@@ -3,13 +3,12 @@
 
 use holdfast_kafka::Topic;
 use holdfast_services::PATIENCE;
-use rdkafka::config::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use serde_json::json;
 
 use crate::called::says;
-use crate::shop::{begin, ok};
-use crate::support::server::run;
+use crate::shop::begin;
+use crate::support::shop::{new_item, order, post};
 use crate::world::World;
 
 const ON_KAFKA: [&str; 2] = ["--set", "shop.stock=kafka"];
@@ -21,14 +20,8 @@ struct Warehouse {
 }
 
 impl Warehouse {
-    fn new(world: &World, item: &str) -> Warehouse {
-        let producer: BaseProducer = ClientConfig::new()
-            .set("bootstrap.servers", world.brokers().to_string())
-            .set("transactional.id", world.topics().name(Topic::Outcomes))
-            .create()
-            .expect("a producer");
-        producer.init_transactions(PATIENCE).expect("Kafka knows it");
-        Warehouse { producer, item: item.to_owned() }
+    fn new(world: &World, item: String) -> Warehouse {
+        Warehouse { producer: world.transactional(&world.topics().name(Topic::Outcomes)), item }
     }
 
     /// Says that one was taken for that order, and means it or not.
@@ -51,16 +44,15 @@ impl Warehouse {
     }
 }
 
-pub fn a_side_that_answers_in_transactions() {
+#[test]
+fn a_side_that_answers_in_transactions() {
     const ORDERS: i64 = 12;
-    let Some(mut world) = World::new() else { return };
+    let Some(mut world) = World::beside_others() else { return };
     world.add_nodes_with(2, &ON_KAFKA);
-    ok(world.node(0), "/payment/batch_init/1/100");
-    let made = ok(world.node(0), "/stock/item/create/1");
-    let warehouse = Warehouse::new(&world, made["item_id"].as_str().expect("an item"));
+    post(world.node(0), "/payment/batch_init/1/100");
+    let warehouse = Warehouse::new(&world, new_item(world.node(0), 1));
     let order = |world: &World| {
-        let order = ok(world.node(0), "/orders/create/0")["order_id"].as_str().expect("an order").to_owned();
-        ok(world.node(0), &format!("/orders/addItem/{order}/{}/1", warehouse.item));
+        let order = order(world.node(0), "0", &warehouse.item, 1);
         begin(world.node(0), &order, DEADLINE_MS);
         order
     };
@@ -90,6 +82,5 @@ pub fn a_side_that_answers_in_transactions() {
     assert_eq!((status, &told["counted"]), (200, &json!(true)), "{told}");
     world.await_count(paid, |paid| paid == 2 * ORDERS + 1);
     assert_eq!(world.count("SELECT credit FROM users"), 100 - 2 * ORDERS - 1);
-    let verified = run(&["verify", "--store", world.url()]);
-    assert!(verified.status.success(), "{verified:?}");
+    world.verify();
 }

@@ -6,11 +6,11 @@ use holdfast_kafka::Topic;
 use holdfast_services::PATIENCE;
 use rdkafka::admin::{AdminClient, AdminOptions};
 use rdkafka::client::DefaultClientContext;
-use rdkafka::config::ClientConfig;
 use rdkafka::{Offset, TopicPartitionList};
 
-use crate::shop::{begin, checkout, ok};
-use crate::support::server::run;
+use crate::shop::{begin, checkout};
+use crate::support::shop::{item, order, post};
+use crate::support::world::on_runtime;
 use crate::world::{self, Telling, World};
 
 /// Nobody is there for the stock.
@@ -26,12 +26,9 @@ pub fn trim(world: &World, topic: Topic, before: &[(i32, i64)]) {
     for (partition, offset) in before {
         offsets.add_partition_offset(&name, *partition, Offset::Offset(*offset)).expect("an offset");
     }
-    let servers = world.brokers().to_string();
-    let admin: AdminClient<DefaultClientContext> =
-        ClientConfig::new().set("bootstrap.servers", servers).create().expect("a client");
+    let admin: AdminClient<DefaultClientContext> = world.other_client().create().expect("a client");
     let options = AdminOptions::new().operation_timeout(Some(PATIENCE)).request_timeout(Some(PATIENCE));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let trimmed = runtime.block_on(admin.delete_records(&offsets, &options)).expect("Kafka removes them");
+    let trimmed = on_runtime(admin.delete_records(&offsets, &options)).expect("Kafka removes them");
     for element in trimmed.elements() {
         element.error().expect("each partition is trimmed");
     }
@@ -67,17 +64,13 @@ fn rebuilt(told: &Telling) -> (u64, u64) {
 
 /// A hub that lost all that it need not read any more, with checkouts open: they end as they should, and new ones begin.
 /// Then it also loses outcomes that it would read: that is told, and survived.
-pub fn topics_are_deleted_down_to_the_committed_offset() {
-    let Some(mut world) = World::new() else { return };
+#[test]
+fn topics_are_deleted_down_to_the_committed_offset() {
+    let Some(mut world) = World::beside_others() else { return };
     world.add_nodes(1);
-    ok(world.node(0), "/payment/batch_init/1/100");
-    let item = ok(world.node(0), "/stock/item/create/1")["item_id"].as_str().expect("an item").to_owned();
-    ok(world.node(0), &format!("/stock/add/{item}/60"));
-    let order = |world: &World| {
-        let order = ok(world.node(0), "/orders/create/0")["order_id"].as_str().expect("an order").to_owned();
-        ok(world.node(0), &format!("/orders/addItem/{order}/{item}/1"));
-        order
-    };
+    post(world.node(0), "/payment/batch_init/1/100");
+    let item = item(world.node(0), 1, 60);
+    let order = |world: &World| order(world.node(0), "0", &item, 1);
     for _ in 0..20 {
         assert_eq!(checkout(&world, &order(&world), ""), 200);
     }
@@ -138,6 +131,5 @@ pub fn topics_are_deleted_down_to_the_committed_offset() {
     world.await_count(paid, |paid| paid == 50);
     assert_eq!(world.count("SELECT credit FROM users"), 50);
     assert_eq!(world.count("SELECT stock FROM items"), 10);
-    let verified = run(&["verify", "--store", world.url()]);
-    assert!(verified.status.success(), "{verified:?}");
+    world.verify();
 }

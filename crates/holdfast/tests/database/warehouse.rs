@@ -11,10 +11,9 @@ use holdfast_services::PATIENCE;
 use serde_json::json;
 
 use crate::called::refused_for;
-use crate::shop::{ask, begin, ok};
-use crate::support::http::exchange;
-use crate::support::server::run;
-use crate::world::World;
+use crate::shop::{ask, begin};
+use crate::support::shop::{checkout, new_item, order_at, post};
+use crate::world::{OPEN_CHECKOUTS, World};
 
 /// The classes of Kafka's own client; `None` if this run has no servers.
 fn kafka_client() -> Option<String> {
@@ -60,14 +59,11 @@ struct Shop {
 
 impl Shop {
     fn order(&self, quantity: u64) -> String {
-        let made = ok(self.world.node(1), "/orders/create/0");
-        let order = made["order_id"].as_str().expect("an order").to_owned();
-        ok(self.world.node(0), &format!("/orders/addItem/{order}/{}/{quantity}", self.item));
-        order
+        order_at([self.world.node(1), self.world.node(0)], "0", &self.item, quantity)
     }
 
     fn checkout(&self, order: &str) -> (u16, Option<String>) {
-        let answer = exchange(self.world.node(1), "POST", &format!("/shop/orders/checkout/{order}"), "", b"");
+        let answer = checkout(self.world.node(1), order);
         (answer.status, answer.json()["why"].as_str().map(str::to_owned))
     }
 
@@ -107,19 +103,21 @@ impl Shop {
 
 /// The stock side is outside, on Kafka and in another language. It is killed while it answers, and begins again: what it has
 /// sold is what is paid.
-pub fn a_warehouse_in_another_language() {
+#[test]
+fn a_warehouse_in_another_language() {
     let Some(client) = kafka_client() else { return };
-    let Some(mut world) = World::new() else { return };
+    let Some(mut world) = World::alone() else { return };
     world.add_nodes_with(2, &["--set", "shop.stock=kafka"]);
-    ok(world.node(0), &format!("/payment/batch_init/1/{CREDIT}"));
+    post(world.node(0), &format!("/payment/batch_init/1/{CREDIT}"));
     // Its prices are the shop's; how many there are only the warehouse knows.
-    let made = ok(world.node(0), &format!("/stock/item/create/{PRICE}"));
-    let shop = Shop { world, item: made["item_id"].as_str().expect("an item").to_owned() };
+    let item = new_item(world.node(0), PRICE);
+    let shop = Shop { world, item };
     refused_for(&shop.world, "shop.stock is kafka for the nodes of this hub, and inside here");
     let stock = format!("{}={STOCK}", shop.item);
     let warehouse = Warehouse::open(&shop.world, &client, &stock);
+    let refused = (402, Some("stock".to_owned()));
     assert_eq!(shop.checkout(&shop.order(2)), (200, None));
-    assert_eq!(shop.checkout(&shop.order(STOCK)), (402, Some("stock".to_owned())), "two are gone");
+    assert_eq!(shop.checkout(&shop.order(STOCK)), refused, "two are gone");
 
     // A rollback that comes before what it rolls back, as after a fault: the try is over before it has begun.
     let undone = shop.order(1);
@@ -129,22 +127,21 @@ pub fn a_warehouse_in_another_language() {
     let by = PartitionBy::Other(undone.clone());
     let add = topics.outgoing_by(Topic::Stock, &by, key.as_bytes(), value.as_bytes());
     shop.world.producer().send_all(&[add], Instant::now() + PATIENCE).expect("Kafka takes it");
-    assert_eq!(shop.checkout(&undone), (402, Some("stock".to_owned())));
+    assert_eq!(shop.checkout(&undone), refused);
     assert_eq!(shop.checkout(&undone), (200, None), "the next try is another");
 
     let orders = shop.kill_it_in_the_middle(warehouse);
-    let open = "SELECT count(*) FROM orders WHERE state IN ('pending', 'cancelling')";
-    assert!(shop.world.count(open) > 0, "it was killed too late to be in the middle");
+    assert!(shop.world.count(OPEN_CHECKOUTS) > 0, "it was killed too late to be in the middle");
     // Nobody answers: the deadline ends some, an operator another, and their payments are given back. The warehouse hears of it
     // all when it is back.
     let cancelled = shop.order(1);
     begin(shop.world.node(0), &cancelled, 600_000);
-    ok(shop.world.node(1), &format!("/hub/checkouts/{cancelled}/cancel"));
+    post(shop.world.node(1), &format!("/hub/checkouts/{cancelled}/cancel"));
     shop.await_state(&cancelled, "cancelling");
     shop.world.await_count("SELECT count(*) FROM orders WHERE state = 'cancelling'", |found| found > 1);
     let warehouse = Warehouse::open(&shop.world, &client, &stock);
     shop.await_state(&cancelled, "not_paid");
-    shop.world.await_count(open, |open| open == 0);
+    shop.world.await_no_open_checkout();
 
     // The books agree: all that is not paid for is there, and not one more.
     let crowd = "SELECT count(*) FROM orders WHERE paid AND amount = 5";
@@ -152,29 +149,23 @@ pub fn a_warehouse_in_another_language() {
     assert!((11..=orders.len() as u64).contains(&(paid - 1)), "{paid} of {} are paid", orders.len());
     assert!(shop.world.count("SELECT count(*) FROM orders WHERE why_failed = 'deadline'") > 0);
     let left = STOCK - 2 - paid;
-    assert_eq!(
-        shop.checkout(&shop.order(left + 1)),
-        (402, Some("stock".to_owned())),
-        "so many are not there"
-    );
+    assert_eq!(shop.checkout(&shop.order(left + 1)), refused, "so many are not there");
     assert_eq!(shop.checkout(&shop.order(left)), (200, None), "and so many are");
     let credit = i64::try_from(CREDIT - STOCK * PRICE).expect("small");
     assert_eq!(shop.world.count("SELECT credit FROM users WHERE user_id = '0'"), credit);
     drop(warehouse);
-    let verified = run(&["verify", "--store", shop.world.url()]);
-    assert!(verified.status.success(), "{verified:?}");
+    shop.world.verify();
 
     // The shop keeps its stock itself from now on, and takes for no order that was the warehouse's.
     let Shop { mut world, item } = shop;
     world.take_node().stop();
     world.take_node().stop();
     world.add_nodes(1);
-    ok(world.node(0), &format!("/stock/add/{item}/3"));
-    ok(world.node(0), "/payment/add_funds/0/100");
+    post(world.node(0), &format!("/stock/add/{item}/3"));
+    post(world.node(0), "/payment/add_funds/0/100");
     let shop = Shop { world, item };
     assert_eq!(shop.checkout(&shop.order(2)), (200, None));
     assert_eq!(shop.world.count("SELECT count(*) FROM stock_transaction"), 1);
     assert_eq!(shop.world.count("SELECT stock FROM items"), 1);
-    let verified = run(&["verify", "--store", shop.world.url()]);
-    assert!(verified.status.success(), "{verified:?}");
+    shop.world.verify();
 }

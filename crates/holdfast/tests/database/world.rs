@@ -3,18 +3,23 @@
 use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use holdfast_kafka::{Brokers, From, Producer, ProducerSettings, Reader, Record, Topic, TopicSettings};
 use holdfast_services::{Database, PATIENCE};
 use postgres::Client;
+use rdkafka::config::ClientConfig;
+use rdkafka::producer::{BaseProducer, Producer as _};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::called::partitions_of;
 use crate::inbox::Inbox;
-use crate::support::server::{Server, any_port, binary};
+use crate::servers::Servers;
+use crate::support::server::{Server, any_port, binary, run};
+use crate::support::wait::{await_that, wait_for};
 
 pub const PARTITIONS: u32 = 4;
+pub const OPEN_CHECKOUTS: &str = "SELECT count(*) FROM orders WHERE state IN ('pending', 'cancelling')";
 
 pub struct World {
     database: Database,
@@ -26,19 +31,26 @@ pub struct World {
     nodes: Vec<Server>,
     /// Where requests may go now.
     pub addresses: Arc<Mutex<Vec<SocketAddr>>>,
+    _servers: Servers,
 }
 
 impl World {
-    /// `None` if this run has no servers.
-    pub fn new() -> Option<World> {
-        World::of(PARTITIONS)
+    /// One that has the servers to itself; `None` if this run has none.
+    pub fn alone() -> Option<World> {
+        World::of(Servers::alone(), PARTITIONS)
+    }
+
+    /// One beside others.
+    pub fn beside_others() -> Option<World> {
+        World::of(Servers::beside_others(), PARTITIONS)
     }
 
     /// One whose topics have so many partitions.
-    pub fn of(partitions: u32) -> Option<World> {
+    pub fn of(servers: Servers, partitions: u32) -> Option<World> {
         let kafka = holdfast_services::kafka()?.url().to_owned();
         let (database, inbox) = (Database::new("chaos")?, Inbox::open());
-        Some(World { database, kafka, partitions, inbox, nodes: Vec::new(), addresses: Arc::default() })
+        let (nodes, addresses) = (Vec::new(), Arc::default());
+        Some(World { database, kafka, partitions, inbox, nodes, addresses, _servers: servers })
     }
 
     /// The address of the database.
@@ -60,6 +72,21 @@ impl World {
 
     pub fn producer(&self) -> Producer {
         Producer::new(ProducerSettings::new(self.brokers(), self.topics())).expect("a producer")
+    }
+
+    /// Settings of a client that is not ours.
+    pub fn other_client(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", self.brokers().to_string());
+        config
+    }
+
+    /// A producer that writes in transactions, under this name.
+    pub fn transactional(&self, name: &str) -> BaseProducer {
+        let producer: BaseProducer =
+            self.other_client().set("transactional.id", name).create().expect("a producer");
+        producer.init_transactions(PATIENCE).expect("Kafka knows transactions");
+        producer
     }
 
     pub fn add_nodes(&mut self, count: usize) {
@@ -133,20 +160,36 @@ impl World {
 
     /// Waits until the nodes, which all read these topics, have shared the partitions evenly: from then on none moves any more.
     pub fn await_shared(&self, topics: &[Topic]) {
-        let deadline = Instant::now() + PATIENCE;
         for topic in topics {
             let all = self.topics().partitions(*topic);
             let nodes = u32::try_from(self.nodes.len()).expect("few");
             let fair = all / nodes..=all.div_ceil(nodes);
-            loop {
-                let shares: Vec<u32> = self.nodes.iter().map(|node| partitions_of(node, *topic)).collect();
-                if shares.iter().sum::<u32>() == all && shares.iter().all(|share| fair.contains(share)) {
-                    break;
-                }
-                assert!(Instant::now() < deadline, "{} is not shared evenly: {shares:?}", topic.name());
-                std::thread::park_timeout(Duration::from_millis(50));
+            let shares = || self.nodes.iter().map(|node| partitions_of(node, *topic)).collect();
+            await_that(&format!("{} is shared evenly", topic.name()), shares, |shares: &Vec<u32>| {
+                shares.iter().sum::<u32>() == all && shares.iter().all(|share| fair.contains(share))
+            });
+        }
+    }
+
+    /// So many new keys for each partition of a topic, each with its number among those of its partition.
+    pub fn for_each_partition(
+        &self,
+        topic: Topic,
+        count: usize,
+        new: impl Fn() -> String,
+    ) -> Vec<(String, usize)> {
+        let topics = self.topics();
+        let mut found = vec![0; topics.partitions(topic) as usize];
+        let mut all = Vec::new();
+        while found.iter().any(|found| *found < count) {
+            let key = new();
+            let found = &mut found[topics.partition(topic, key.as_bytes()) as usize];
+            if *found < count {
+                all.push((key, *found));
+                *found += 1;
             }
         }
+        all
     }
 
     /// All values that lie in a topic now, each partition in its order.
@@ -187,14 +230,14 @@ impl World {
 
     /// Waits until all that lies in these topics now was looked at.
     pub fn await_looked_at(&self, topics: &[Topic]) {
-        let deadline = Instant::now() + PATIENCE;
         for topic in topics {
             let ends = self.ends(*topic);
-            while self.looked_at(*topic).iter().zip(&ends).any(|(at, end)| at < end) {
-                let (late, at) = (Instant::now() >= deadline, self.looked_at(*topic));
-                assert!(!late, "{} was looked at up to {at:?}, and ends at {ends:?}", topic.name());
-                std::thread::park_timeout(Duration::from_millis(10));
-            }
+            let what = format!("{} is looked at up to {ends:?}", topic.name());
+            await_that(
+                &what,
+                || self.looked_at(*topic),
+                |at| at.iter().zip(&ends).all(|(at, end)| at >= end),
+            );
         }
     }
 
@@ -221,6 +264,18 @@ impl World {
         self.database.count(sql)
     }
 
+    /// Runs `holdfast verify` and requires that everything adds up.
+    #[track_caller]
+    pub fn verify(&self) {
+        let verified = run(&["verify", "--store", self.url()]);
+        assert!(verified.status.success(), "{verified:?}");
+    }
+
+    /// Waits until no checkout is open.
+    pub fn await_no_open_checkout(&self) {
+        self.await_count(OPEN_CHECKOUTS, |open| open == 0);
+    }
+
     /// Waits until a query gives a number that will do.
     pub fn await_count(&self, sql: &str, will_do: impl Fn(i64) -> bool) {
         self.database.await_count(sql, will_do);
@@ -238,15 +293,7 @@ impl World {
         }
         self.await_count("SELECT count(*) FROM outbox", |rows| rows == 0);
         // Also what came twice: all that lies in the topics has been looked at.
-        for topic in [Topic::Transfers, Topic::Position, Topic::Notifications] {
-            let ends = self.ends(topic).iter().sum::<u64>();
-            let looked_at = format!(
-                "SELECT coalesce(sum(value), 0)::bigint FROM segment
-                 WHERE segment_type = 'consumer' AND table_name = '{}'",
-                topic.name()
-            );
-            self.await_count(&looked_at, |looked_at| u64::try_from(looked_at).is_ok_and(|at| at >= ends));
-        }
+        self.await_looked_at(&[Topic::Transfers, Topic::Position, Topic::Notifications]);
         self.await_count("SELECT count(*) FROM outbox", |rows| rows == 0);
         // Delivered ones are gone; nobody here refuses a call for good.
         self.await_count("SELECT count(*) FROM callback", |rows| rows == 0);
@@ -263,19 +310,14 @@ impl Telling {
 
     /// The lines with that in them, as soon as there are enough.
     pub fn await_lines(&self, part: &str, count: usize) -> Vec<String> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
+        wait_for(&format!("{count} lines with '{part}'"), || {
             let text = self.text();
             // The last may not be written to its end.
             let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
             let found: Vec<String> =
                 whole.lines().filter(|line| line.contains(part)).map(str::to_owned).collect();
-            if found.len() >= count {
-                return found;
-            }
-            assert!(Instant::now() < deadline, "'{part}' stands {} times in: {text}", found.len());
-            std::thread::park_timeout(Duration::from_millis(20));
-        }
+            if found.len() >= count { Ok(found) } else { Err(text) }
+        })
     }
 }
 

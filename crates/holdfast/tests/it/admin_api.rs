@@ -4,17 +4,9 @@ use holdfast_client::Admin;
 use holdfast_domain::transfers::TransferState as S;
 use serde_json::{Value, json};
 
-use crate::support::http::{Answer, exchange};
-use crate::support::server::{Server, any_port, folder, verify};
-use crate::support::world::{Payment, client, now, usd};
-
-pub(crate) fn get(server: &Server, path: &str) -> Answer {
-    exchange(server, "GET", path, "", b"")
-}
-
-pub(crate) fn send(server: &Server, verb: &str, path: &str, body: &str) -> Answer {
-    exchange(server, verb, path, "Content-Type: application/json\r\n", body.as_bytes())
-}
+use crate::support::http::{get, send};
+use crate::support::server::{Server, any_port, fresh_hub};
+use crate::support::world::{Payment, client, now, on_runtime, usd, verdict};
 
 /// A change that must be taken, with this status and an empty body.
 #[track_caller]
@@ -56,28 +48,21 @@ fn value_of(server: &Server, name: &str, account: u32) -> String {
     value.split([',', '}']).next().expect("a number").to_owned()
 }
 
-pub(crate) fn on_runtime<R>(work: impl Future<Output = R>) -> R {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
-}
-
 pub(crate) fn payment(id: u128, amount: i64) -> Payment {
     Payment { id, payer: 1, payee: 2, amount: amount * 10_000, expiration: now() + 60_000 }
 }
 
-pub(crate) async fn prepare(server: &Server, payment: Payment) -> (Option<S>, u16) {
-    let reply = client(server).await.prepare(payment.prepare()).await.unwrap();
-    (reply.state, reply.code)
+pub(crate) fn prepare(server: &Server, payment: Payment) -> (Option<S>, u16) {
+    on_runtime(async { verdict(&client(server).await.prepare(payment.prepare()).await.unwrap()) })
 }
 
-pub(crate) async fn fulfil(server: &Server, payment: Payment) -> (Option<S>, u16) {
-    let reply = client(server).await.fulfil(payment.fulfil()).await.unwrap();
-    (reply.state, reply.code)
+pub(crate) fn fulfil(server: &Server, payment: Payment) -> (Option<S>, u16) {
+    on_runtime(async { verdict(&client(server).await.fulfil(payment.fulfil()).await.unwrap()) })
 }
 
 #[test]
 fn a_participant_is_made_opened_and_seen_everywhere() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
+    let (_folder, server) = fresh_hub();
     let made = send(&server, "POST", "/participants", r#"{"name":"Bank-A","currency":"USD","extra":[1]}"#);
     assert_eq!(made.status, 201);
     let mut entity = made.json();
@@ -141,8 +126,7 @@ fn a_participant_is_made_opened_and_seen_everywhere() {
 
 #[test]
 fn a_restart_keeps_everything() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
+    let (folder, server) = fresh_hub();
     two_banks(&server);
     done(&server, "POST", "/participants/bank-a/accounts/2", &movement(1, IN, "50.5"), 202);
     done(&server, "POST", "/participants/bank-a/accounts/2", &movement(2, OUT, "10"), 202);
@@ -159,14 +143,12 @@ fn a_restart_keeps_everything() {
     done(&server, "PUT", &end_of(2, 2), ABORT, 202);
     done(&server, "POST", "/participants/bank-a/accounts/2", &movement(1, IN, "50.5"), 202);
     assert_eq!(value_of(&server, "bank-a", 2), "-50.5");
-    server.stop();
-    verify(folder.path());
+    server.stop_and_verify(folder.path());
 }
 
 #[test]
 fn amounts_are_exact_to_the_last_digit() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
+    let (_folder, server) = fresh_hub();
     two_banks(&server);
     for written in ["12345678901234.5678", "\"12345678901234.5678\""] {
         let limit = format!(
@@ -203,15 +185,14 @@ fn amounts_are_exact_to_the_last_digit() {
     assert_eq!(value("bank-a/positions?", "/0/value"), "0");
     assert_eq!(value("bank-a/positions?currency=USD&", "/value"), "0");
     let wrong = get(&server, "/participants/bank-a/accounts?amounts=floats");
-    assert_eq!(wrong.refusal(), (400, "3101".to_owned()));
+    wrong.is_refused(400, "3101");
     assert!(wrong.description().contains("amounts: must be numbers or strings, not 'floats'"), "{wrong:?}");
     server.stop();
 }
 
 #[test]
 fn funds_go_in_and_out_once() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
+    let (folder, server) = fresh_hub();
     two_banks(&server);
     let account = "/participants/bank-a/accounts/2";
     for _ in 0..2 {
@@ -229,65 +210,58 @@ fn funds_go_in_and_out_once() {
     for other in
         [movement(1, IN, "101"), movement(1, OUT, "100"), movement(1, IN, "100").replace("USD", "EUR")]
     {
-        assert_eq!(send(&server, "POST", account, &other).refusal(), (400, "3106".to_owned()));
+        send(&server, "POST", account, &other).is_refused(400, "3106");
     }
     let elsewhere = send(&server, "POST", "/participants/bank-b/accounts/4", &movement(1, IN, "100"));
-    assert_eq!(elsewhere.refusal(), (400, "3106".to_owned()));
+    elsewhere.is_refused(400, "3106");
 
     done(&server, "POST", account, &movement(2, OUT, "30"), 202);
     assert_eq!(value_of(&server, "bank-a", 2), "-71", "taken at once");
     let over = send(&server, "POST", account, &movement(3, OUT, "71.0001"));
-    assert_eq!(over.refusal(), (400, "4001".to_owned()));
+    over.is_refused(400, "4001");
     assert!(over.description().ends_with("71.0001 cannot leave account 2: 71 is free"), "{over:?}");
     done(&server, "PUT", &end_of(2, 2), ABORT, 202);
     done(&server, "PUT", &end_of(2, 2), ABORT, 202);
     assert_eq!(value_of(&server, "bank-a", 2), "-101", "given back once");
-    assert_eq!(send(&server, "PUT", &end_of(2, 2), COMMIT).refusal(), (500, "2001".to_owned()));
+    send(&server, "PUT", &end_of(2, 2), COMMIT).is_refused(500, "2001");
     done(&server, "POST", account, &movement(2, OUT, "30"), 202);
     assert_eq!(value_of(&server, "bank-a", 2), "-101", "a repeat of what was given back takes nothing");
     done(&server, "POST", account, &movement(3, OUT, "101"), 202);
     done(&server, "PUT", &end_of(3, 2), COMMIT, 202);
     done(&server, "PUT", &end_of(3, 2), COMMIT, 202);
     assert_eq!(value_of(&server, "bank-a", 2), "0");
-    assert_eq!(send(&server, "PUT", &end_of(3, 2), ABORT).refusal(), (500, "2001".to_owned()));
-    assert_eq!(
-        send(&server, "PUT", &end_of(1, 2), COMMIT).refusal(),
-        (500, "2001".to_owned()),
-        "funds in do not end"
-    );
-    assert_eq!(send(&server, "PUT", &end_of(9, 2), COMMIT).refusal(), (400, "3208".to_owned()));
-    server.stop();
-    verify(folder.path());
+    send(&server, "PUT", &end_of(3, 2), ABORT).is_refused(500, "2001");
+    // Funds in do not end.
+    send(&server, "PUT", &end_of(1, 2), COMMIT).is_refused(500, "2001");
+    send(&server, "PUT", &end_of(9, 2), COMMIT).is_refused(400, "3208");
+    server.stop_and_verify(folder.path());
 }
 
 #[test]
 fn funds_that_a_position_stands_on_stay() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
+    let (folder, server) = fresh_hub();
     two_banks(&server);
     let account = "/participants/bank-a/accounts/2";
     done(&server, "POST", account, &movement(1, IN, "100"), 202);
-    assert_eq!(on_runtime(prepare(&server, payment(1, 60))), (Some(S::Reserved), 0));
+    assert_eq!(prepare(&server, payment(1, 60)), (Some(S::Reserved), 0));
     let over = send(&server, "POST", account, &movement(2, OUT, "40.0001"));
-    assert_eq!(over.refusal(), (400, "4001".to_owned()));
+    over.is_refused(400, "4001");
     assert!(over.description().ends_with("40 is free"), "{over:?}");
     done(&server, "POST", account, &movement(3, OUT, "40"), 202);
     // While funds are on their way out they cover nothing; once back they do.
-    assert_eq!(on_runtime(prepare(&server, payment(2, 1))), (Some(S::AbortedRejected), 4001));
+    assert_eq!(prepare(&server, payment(2, 1)), (Some(S::AbortedRejected), 4001));
     done(&server, "PUT", &end_of(3, 2), ABORT, 202);
-    assert_eq!(on_runtime(prepare(&server, payment(3, 1))), (Some(S::Reserved), 0));
-    assert_eq!(on_runtime(fulfil(&server, payment(1, 60))), (Some(S::Committed), 0));
+    assert_eq!(prepare(&server, payment(3, 1)), (Some(S::Reserved), 0));
+    assert_eq!(fulfil(&server, payment(1, 60)), (Some(S::Committed), 0));
     // Bank B was paid 60, but its settlement account holds nothing.
     let paid = send(&server, "POST", "/participants/bank-b/accounts/4", &movement(4, OUT, "0.0001"));
-    assert_eq!(paid.refusal(), (400, "4001".to_owned()));
-    server.stop();
-    verify(folder.path());
+    paid.is_refused(400, "4001");
+    server.stop_and_verify(folder.path());
 }
 
 #[test]
 fn a_limit_changes_with_transfers_in_flight() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
+    let (_folder, server) = fresh_hub();
     two_banks(&server);
     done(&server, "POST", "/participants/bank-a/accounts/2", &movement(1, IN, "1000"), 202);
     let cap = |value: u32| {
@@ -296,17 +270,13 @@ fn a_limit_changes_with_transfers_in_flight() {
         );
         assert_eq!(send(&server, "PUT", "/participants/bank-a/limits", &body).status, 200);
     };
-    assert_eq!(on_runtime(prepare(&server, payment(1, 80))), (Some(S::Reserved), 0));
+    assert_eq!(prepare(&server, payment(1, 80)), (Some(S::Reserved), 0));
     cap(50);
-    assert_eq!(on_runtime(prepare(&server, payment(2, 1))), (Some(S::AbortedRejected), 4200), "below usage");
-    assert_eq!(
-        on_runtime(fulfil(&server, payment(1, 80))),
-        (Some(S::Committed), 0),
-        "what is reserved may end"
-    );
+    assert_eq!(prepare(&server, payment(2, 1)), (Some(S::AbortedRejected), 4200), "below usage");
+    assert_eq!(fulfil(&server, payment(1, 80)), (Some(S::Committed), 0), "what is reserved may end");
     cap(81);
-    assert_eq!(on_runtime(prepare(&server, payment(3, 1))), (Some(S::Reserved), 0), "equality passes");
-    assert_eq!(on_runtime(prepare(&server, payment(4, 1))), (Some(S::AbortedRejected), 4200));
+    assert_eq!(prepare(&server, payment(3, 1)), (Some(S::Reserved), 0), "equality passes");
+    assert_eq!(prepare(&server, payment(4, 1)), (Some(S::AbortedRejected), 4200));
     let position = get(&server, "/participants/bank-a/positions?currency=USD").json();
     assert_eq!(position["value"], json!(81));
     server.stop();
@@ -314,11 +284,10 @@ fn a_limit_changes_with_transfers_in_flight() {
 
 #[test]
 fn inactive_participants_and_accounts_take_part_in_nothing_new() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
+    let (_folder, server) = fresh_hub();
     two_banks(&server);
     done(&server, "POST", "/participants/bank-a/accounts/2", &movement(1, IN, "100"), 202);
-    assert_eq!(on_runtime(prepare(&server, payment(1, 5))), (Some(S::Reserved), 0));
+    assert_eq!(prepare(&server, payment(1, 5)), (Some(S::Reserved), 0));
     let switch = |active: bool| {
         let body = format!(r#"{{"isActive":{active}}}"#);
         send(&server, "PUT", "/participants/bank-b", &body).json()["isActive"].clone()
@@ -326,22 +295,21 @@ fn inactive_participants_and_accounts_take_part_in_nothing_new() {
     assert_eq!(switch(false), json!(0));
     // Its funds still move: who leaves a scheme must get them back.
     done(&server, "POST", "/participants/bank-b/accounts/4", &movement(2, IN, "5"), 202);
-    assert_eq!(on_runtime(prepare(&server, payment(2, 5))), (Some(S::Invalid), 3100));
-    assert_eq!(on_runtime(fulfil(&server, payment(1, 5))), (Some(S::Committed), 0));
+    assert_eq!(prepare(&server, payment(2, 5)), (Some(S::Invalid), 3100));
+    assert_eq!(fulfil(&server, payment(1, 5)), (Some(S::Committed), 0));
     assert_eq!(switch(true), json!(1));
-    assert_eq!(on_runtime(prepare(&server, payment(3, 5))), (Some(S::Reserved), 0));
+    assert_eq!(prepare(&server, payment(3, 5)), (Some(S::Reserved), 0));
     done(&server, "PUT", "/participants/bank-a/accounts/1", r#"{"isActive":false}"#, 200);
     assert_eq!(get(&server, "/participants/bank-a/accounts").json()[0]["isActive"], json!(0));
-    assert_eq!(on_runtime(prepare(&server, payment(4, 5))), (Some(S::Invalid), 3100));
+    assert_eq!(prepare(&server, payment(4, 5)), (Some(S::Invalid), 3100));
     done(&server, "PUT", "/participants/bank-a/accounts/1", r#"{"isActive":true}"#, 200);
-    assert_eq!(on_runtime(prepare(&server, payment(5, 5))), (Some(S::Reserved), 0));
+    assert_eq!(prepare(&server, payment(5, 5)), (Some(S::Reserved), 0));
     server.stop();
 }
 
 #[test]
 fn the_hub_is_there_from_the_start() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
+    let (folder, server) = fresh_hub();
     let hub = get(&server, "/participants/hub").json();
     assert_eq!((&hub["name"], &hub["isActive"], &hub["accounts"]), (&json!("Hub"), &json!(1), &json!([])));
     assert_eq!(hub["id"], "http://localhost:4000/participants/Hub");
@@ -377,18 +345,13 @@ fn the_hub_is_there_from_the_start() {
     });
     assert_eq!(taken.code, 3000);
     assert_eq!(send(&server, "PUT", "/participants/Hub", r#"{"isActive":true}"#).status, 200);
-    assert_eq!(
-        send(&server, "PUT", "/participants/Hub", r#"{"isActive":false}"#).refusal(),
-        (400, "3100".to_owned())
-    );
-    server.stop();
-    verify(folder.path());
+    send(&server, "PUT", "/participants/Hub", r#"{"isActive":false}"#).is_refused(400, "3100");
+    server.stop_and_verify(folder.path());
 }
 
 #[test]
 fn endpoints_of_every_type_are_kept_and_replaced() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
+    let (_folder, server) = fresh_hub();
     two_banks(&server);
     let path = "/participants/bank-a/endpoints";
     assert_eq!(get(&server, path).body, "[]");

@@ -2,7 +2,7 @@
 //! kill -9 does to it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,11 @@ use holdfast_domain::money::Amount;
 use serde_json::{Value, json};
 
 use crate::support::fspiop::{ACCEPT_1, CONTENT_TYPE_1_0, CONTENT_TYPE_1_1, Payment};
-use crate::support::http::{Answer, exchange};
+use crate::support::http::{Answer, figure, get, send};
 use crate::support::server::{Server, any_port, folder};
 use crate::support::sink::{Manner, Received, Sink};
-use crate::support::world::{client, now, set_up};
+use crate::support::wait::await_that;
+use crate::support::world::{now, participants};
 
 /// A hub that tries quickly and gives up soon.
 fn start(data: &Path, listen: SocketAddr) -> Server {
@@ -24,7 +25,7 @@ fn start(data: &Path, listen: SocketAddr) -> Server {
 }
 
 fn post(server: &Server, path: &str, body: &Value) -> Answer {
-    exchange(server, "POST", path, "Content-Type: application/json\r\n", body.to_string().as_bytes())
+    send(server, "POST", path, &body.to_string())
 }
 
 fn set_endpoint(server: &Server, name: &str, kind: &str, value: &str) {
@@ -55,8 +56,7 @@ pub(crate) struct World {
 pub(crate) fn world() -> World {
     let folder = folder();
     let server = start(folder.path(), any_port());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { set_up(&client(&server).await, 3, Amount(500_000), Amount(1_000_000)).await });
+    participants(&server, 3, Amount(500_000), Amount(1_000_000));
     let (payer, payee) = (Sink::new(Manner::Good), Sink::new(Manner::Good));
     call_at(&server, "fsp1", payer.address);
     call_at(&server, "fsp2", payee.address);
@@ -78,21 +78,13 @@ fn by_hub(received: &Received, receiver: &str, method: &str, uri: &str) {
 }
 
 fn letters(server: &Server, query: &str) -> Vec<Value> {
-    let page = exchange(server, "GET", &format!("/hub/dead-letters{query}"), "", b"");
+    let page = get(server, &format!("/hub/dead-letters{query}"));
     assert_eq!(page.status, 200, "{page:?}");
     page.json()["deadLetters"].as_array().unwrap().clone()
 }
 
 fn wait_for_letters(server: &Server, count: usize) -> Vec<Value> {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        let letters = letters(server, "");
-        if letters.len() == count {
-            return letters;
-        }
-        assert!(Instant::now() < deadline, "never {count} dead letters: {letters:#?}");
-        std::thread::yield_now();
-    }
+    await_that("so many dead letters", || letters(server, ""), |letters| letters.len() == count)
 }
 
 #[test]
@@ -284,8 +276,7 @@ fn after_the_last_attempt_there_is_a_dead_letter_and_a_retry_delivers_it() {
     assert_eq!((retried.status, retried.json()), (202, json!({"retried": 5, "more": false})));
     wait_for_letters(&server, 0);
     assert_eq!(post(&server, "/hub/dead-letters/retry?participant=nobody", &Value::Null).status, 400);
-    let metrics = exchange(&server, "GET", "/metrics", "", b"").body;
-    assert!(metrics.contains("holdfast_callbacks_dead_total 5"), "{metrics}");
+    assert_eq!(figure(&server, "holdfast_callbacks_dead_total"), Some(5));
     server.stop();
 }
 
@@ -324,14 +315,12 @@ fn servers_that_redirect_lie_or_close_are_borne() {
 #[test]
 fn a_server_that_comes_back_gets_what_it_missed() {
     let World { _folder, server, payer: _, payee: _ } = world();
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let address = Sink::nowhere();
     call_at(&server, "fsp2", address);
     for number in 0..20 {
         Payment::new(number, "0.1").post().send(&server);
     }
-    let back = Sink::on(TcpListener::bind(address).unwrap(), Manner::Good);
+    let back = Sink::on(address, Manner::Good);
     let delivered = |received: &[Received]| received.len() + letters(&server, "").len() >= 20;
     back.wait("each delivered or a dead letter", delivered);
     post(&server, "/hub/dead-letters/retry", &Value::Null);

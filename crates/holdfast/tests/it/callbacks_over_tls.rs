@@ -1,15 +1,15 @@
 //! Callbacks to https addresses: a second hub with a certificate stands in for the participant's server.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use holdfast_domain::money::Amount;
 use serde_json::{Value, json};
 
 use crate::support::fspiop::Payment;
-use crate::support::http::exchange;
+use crate::support::http::{figure, get, send};
 use crate::support::server::{Server, any_port, folder};
-use crate::support::world::{client, set_up};
+use crate::support::wait::{await_that, wait_for};
+use crate::support::world::participants;
 
 fn make_certificate(folder: &Path, name: &str) -> (String, String) {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
@@ -29,28 +29,14 @@ fn hub(folder: &Path, trusted: &str, receiver: &Server) -> Server {
     let mut command = Server::command(&folder.join("hub"), any_port());
     command.env("SSL_CERT_FILE", trusted).env("HOLDFAST_CALLBACKS_ATTEMPTS_MAX", "2");
     let server = Server::launch(command.env("HOLDFAST_CALLBACKS_PAUSE_MIN_MS", "5"));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { set_up(&client(&server).await, 2, Amount(500_000), Amount(1_000_000)).await });
+    participants(&server, 2, Amount(500_000), Amount(1_000_000));
     // Any path that takes a POST and answers with 2xx.
     let url = format!("https://localhost:{}/hub/clock/confirm", receiver.address.port());
     let body = json!({"type": "ALARM_NOTIFICATION_URL", "value": url}).to_string();
-    let headers = "Content-Type: application/json\r\n";
-    let set = exchange(&server, "POST", "/participants/fsp1/endpoints", headers, body.as_bytes());
+    let set = send(&server, "POST", "/participants/fsp1/endpoints", &body);
     assert_eq!(set.status, 201);
     Payment::new(1, "40").post().send(&server);
     server
-}
-
-/// Polls until there is something.
-fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "never: {what}");
-        std::thread::yield_now();
-    }
 }
 
 #[test]
@@ -61,16 +47,14 @@ fn a_trusted_certificate_is_called_and_another_is_not() {
     let receiver = receiver(folder.path(), &own);
 
     let hub_that_trusts = hub(&folder.path().join("trusts"), &own.0, &receiver);
-    wait_for("a delivered alarm", || {
-        let metrics = exchange(&hub_that_trusts, "GET", "/metrics", "", b"").body;
-        metrics.contains("holdfast_callbacks_delivered_total 1").then_some(())
-    });
+    let delivered = || figure(&hub_that_trusts, "holdfast_callbacks_delivered_total");
+    await_that("a delivered alarm", delivered, |delivered| *delivered == Some(1));
     hub_that_trusts.stop();
 
     let hub_that_does_not = hub(&folder.path().join("doubts"), &other.0, &receiver);
     let letter = wait_for("a dead letter", || {
-        let page = exchange(&hub_that_does_not, "GET", "/hub/dead-letters", "", b"").json();
-        page["deadLetters"].get(0).cloned()
+        let page = get(&hub_that_does_not, "/hub/dead-letters").json();
+        page["deadLetters"].get(0).cloned().ok_or(page)
     });
     assert_eq!((&letter["what"], &letter["transferId"]), (&json!("limit alarm"), &Value::Null));
     let why = letter["lastError"].as_str().unwrap();

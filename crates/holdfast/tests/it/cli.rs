@@ -5,42 +5,24 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
 
 use holdfast_bench::fspiop::{Answers, FspiopBench, bench_fspiop};
 use holdfast_load::LoadError;
 use holdfast_load::bench::DataPlace;
 use serde_json::Value;
 
-use crate::support::server::{Server, any_port, binary, folder, run};
-
-/// Nothing here takes longer, unless it never comes.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-fn url(server: &Server) -> String {
-    format!("http://{}", server.address)
-}
+use crate::support::command::{assert_says, done, json_of, refused};
+use crate::support::server::{Server, any_port, binary, folder, fresh_hub, path, run};
+use crate::support::wait::PATIENCE;
 
 /// Runs a command against the hub, for programs.
 fn ask(server: &Server, arguments: &[&str]) -> Output {
-    let url = url(server);
-    run(&[arguments, &["--url", &url, "--output", "json"]].concat())
-}
-
-#[track_caller]
-fn json(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON")
-}
-
-fn refusal(output: &Output) -> String {
-    assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    String::from_utf8_lossy(&output.stderr).into_owned()
+    run(&[arguments, &["--url", &server.url(), "--output", "json"]].concat())
 }
 
 #[track_caller]
 fn create(server: &Server, name: &str, cap: &str, funds: &str) {
-    json(&ask(
+    json_of(&ask(
         server,
         &["participants", "create", name, "--currency", "USD", "--cap", cap, "--funds", funds],
     ));
@@ -55,7 +37,7 @@ struct Dfsp {
 impl Dfsp {
     fn start(server: &Server, name: &str, manner: &str) -> Dfsp {
         let mut child = binary()
-            .args(["dfsp", name, manner, "--output", "json", "--url", &url(server)])
+            .args(["dfsp", name, manner, "--output", "json", "--url", &server.url()])
             .stdout(Stdio::piped())
             .spawn()
             .expect("the participant starts");
@@ -110,31 +92,28 @@ fn pay(server: &Server, payer: &str, amount: &str, more: &[&str]) -> (String, bo
     let text = String::from_utf8(output.stdout).expect("text");
     let posted = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let id = posted.into_iter().find_map(|line| line["transferId"].as_str().map(str::to_owned));
-    let id = id.unwrap_or_else(|| panic!("nothing was sent: {}", String::from_utf8_lossy(&output.stderr)));
+    let id = id.unwrap_or_else(|| panic!("nothing was sent: {text}"));
     (id, output.status.success(), text)
 }
 
 /// What `transfers why` tells.
 #[track_caller]
 fn why(data: &Path, id: &str) -> String {
-    let output = run(&["transfers", "why", id, "--data", data.to_str().expect("a plain path")]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("text")
+    done(&run(&["transfers", "why", id, "--data", path(data)]))
 }
 
 #[test]
 fn participants_are_set_up_and_shown() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
+    let (_folder, server) = fresh_hub();
     create(&server, "payer", "10", "1000.5");
-    let exact = json(&ask(&server, &["participants", "show", "PAYER"]));
+    let exact = json_of(&ask(&server, &["participants", "show", "PAYER"]));
     assert_eq!((&exact["name"], &exact["isActive"]), (&Value::from("payer"), &Value::from(true)));
     assert_eq!(exact["currencies"][0]["netDebitCap"].to_string(), "10");
     assert_eq!(exact["currencies"][0]["settlement"].to_string(), "-1000.5");
     // Without a limit it is there and not yet active; funds alone bring a cap of the same height.
-    json(&ask(&server, &["participants", "create", "bare", "--currency", "USD"]));
-    json(&ask(&server, &["participants", "create", "bare", "--currency", "EUR", "--funds", "7"]));
-    let bare = json(&ask(&server, &["participants", "show", "bare"]));
+    json_of(&ask(&server, &["participants", "create", "bare", "--currency", "USD"]));
+    json_of(&ask(&server, &["participants", "create", "bare", "--currency", "EUR", "--funds", "7"]));
+    let bare = json_of(&ask(&server, &["participants", "show", "bare"]));
     let shown: Vec<String> = bare["currencies"]
         .as_array()
         .unwrap()
@@ -142,22 +121,21 @@ fn participants_are_set_up_and_shown() {
         .map(|row| format!("{} {} {}", row["currency"], row["isActive"], row["netDebitCap"]))
         .collect();
     assert_eq!(shown, ["\"USD\" false null", "\"EUR\" true 7"]);
-    let table = String::from_utf8(run(&["participants", "--url", &url(&server)]).stdout).unwrap();
-    for expected in ["participant", "Hub", "payer", "bare", "-1000.5", "net debit cap"] {
-        assert!(table.contains(expected), "{expected} in {table}");
-    }
+    let table = done(&run(&["participants", "--url", &server.url()]));
+    assert_says(&table, &["participant", "Hub", "payer", "bare", "-1000.5", "net debit cap"]);
     let post = "FSPIOP_CALLBACK_URL_TRANSFER_POST";
     let set = format!("{post}=http://127.0.0.1:9/transfers");
-    let endpoints = json(&ask(&server, &["participants", "endpoints", "payer", "--set", &set]));
+    let endpoints = json_of(&ask(&server, &["participants", "endpoints", "payer", "--set", &set]));
     assert_eq!(endpoints[0]["type"], post);
     // What the hub refuses is told in its words; what makes no sense is not sent.
     let again = &["participants", "create", "payer", "--currency", "USD", "--cap", "99", "--funds", "99"][..];
-    let refused = refusal(&ask(&server, again));
-    assert!(refused.contains("payer has USD already, and nothing was changed"), "{refused}");
-    assert_eq!(json(&ask(&server, &[again, &["--if-absent"]].concat()))["currencies"], exact["currencies"]);
+    refused(&ask(&server, again), 1, &["payer has USD already, and nothing was changed"]);
+    let as_before = json_of(&ask(&server, &[again, &["--if-absent"]].concat()));
+    assert_eq!(as_before["currencies"], exact["currencies"]);
     let reserved = &["participants", "create", "Hub", "--currency", "USD", "--if-absent"][..];
-    assert!(refusal(&ask(&server, reserved)).contains("3000"), "only what was made counts as made");
-    assert!(refusal(&ask(&server, &["participants", "show", "nobody"])).contains("3200"));
+    // Only what was made counts as made.
+    refused(&ask(&server, reserved), 1, &["3000"]);
+    refused(&ask(&server, &["participants", "show", "nobody"]), 1, &["3200"]);
     for bad in [
         &["participants", "create", "x1", "--currency", "usd"][..],
         &["participants", "create", "x1", "--currency", "USD", "--cap", "-1"],
@@ -169,10 +147,10 @@ fn participants_are_set_up_and_shown() {
         &["dfsp", "payer", "--pay", "payee", "0", "USD"],
         &["dfsp", "payer", "--pay", "payee", "5", "USD", "--expires", "soon"],
     ] {
-        assert_eq!(ask(&server, bad).status.code(), Some(2), "{bad:?}");
+        refused(&ask(&server, bad), 2, &[]);
     }
     let nobody = run(&["participants", "--url", "http://127.0.0.1:9"]);
-    assert!(refusal(&nobody).contains("no hub answers at http://127.0.0.1:9"));
+    refused(&nobody, 1, &["no hub answers at http://127.0.0.1:9"]);
     server.stop();
 }
 
@@ -227,11 +205,9 @@ fn money_moves_between_two_processes_and_every_end_has_its_story() {
         (&patched, "COMMITTED", None),
         (&expired, "EXPIRED_RESERVED", Some("3303")),
     ] {
-        let shown = json(&ask(&server, &["transfers", "show", id]));
-        assert_eq!(
-            (shown["state"].as_str(), shown["errorInformation"]["errorCode"].as_str()),
-            (Some(state), code)
-        );
+        let shown = json_of(&ask(&server, &["transfers", "show", id]));
+        let shown_code = shown["errorInformation"]["errorCode"].as_str();
+        assert_eq!((shown["state"].as_str(), shown_code), (Some(state), code));
         let story = why(data, id);
         assert!(story.contains(&format!("It ended as {state}")), "{story}");
         assert!(code.is_none_or(|code| story.contains(&format!("{state} {code}"))), "{story}");
@@ -245,28 +221,27 @@ fn money_moves_between_two_processes_and_every_end_has_its_story() {
     let story = why(data, &committed);
     assert!(story.contains("the position of payee was 0, 0 - 5 = -5."), "{story}");
 
-    let page = json(&ask(&server, &["transfers", "list", "--state", "COMMITTED", "--participant", "payer"]));
+    let page =
+        json_of(&ask(&server, &["transfers", "list", "--state", "COMMITTED", "--participant", "payer"]));
     let ids: Vec<&str> =
         page["transfers"].as_array().unwrap().iter().filter_map(|row| row["transferId"].as_str()).collect();
     assert_eq!(ids, [committed.as_str(), waited.as_str(), patched.as_str()]);
-    let first = json(&ask(&server, &["transfers", "list", "--limit", "1"]));
+    let first = json_of(&ask(&server, &["transfers", "list", "--limit", "1"]));
     let next = first["next"].as_str().expect("there are more");
-    let second = json(&ask(&server, &["transfers", "list", "--limit", "1", "--after", next]));
+    let second = json_of(&ask(&server, &["transfers", "list", "--limit", "1", "--after", next]));
     assert_eq!(second["transfers"][0]["transferId"], waited.as_str());
 
     let unknown = "0d6b1a2c-3f4e-4a5b-8c6d-7e8f9a0b1c2d";
-    let nothing = run(&["transfers", "why", unknown, "--data", data.to_str().unwrap()]);
-    assert!(refusal(&nothing).contains("says nothing of"));
+    refused(&run(&["transfers", "why", unknown, "--data", path(data)]), 1, &["says nothing of"]);
     server.stop();
     // The story needs no hub.
-    let story = run(&["transfers", "why", &expired, "--output", "json", "--data", data.to_str().unwrap()]);
-    assert_eq!(json(&story)["transfer"]["state"], "EXPIRED_RESERVED");
+    let story = run(&["transfers", "why", &expired, "--output", "json", "--data", path(data)]);
+    assert_eq!(json_of(&story)["transfer"]["state"], "EXPIRED_RESERVED");
 }
 
 #[test]
 fn a_payer_without_callbacks_asks_for_the_end() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
+    let (_folder, server) = fresh_hub();
     create(&server, "payer", "10", "1000");
     create(&server, "payee", "1000", "1000");
     let asking = ["--register=false", "--prefer-wait", "--expires", "2s"];
@@ -280,9 +255,9 @@ fn a_payer_without_callbacks_asks_for_the_end() {
     assert!(!done && text.contains("EXPIRED_RESERVED") && text.contains("3303"), "{text}");
     // A refusal is told once, by the line about the transfer.
     let arguments = [&["dfsp", "payer", "--pay", "payee", "50", "USD"][..], &asking].concat();
-    let refused = ask(&server, &arguments);
-    assert_eq!((refused.status.code(), refused.stderr.as_slice()), (Some(1), &b""[..]));
-    assert!(String::from_utf8_lossy(&refused.stdout).contains("4200"));
+    let output = ask(&server, &arguments);
+    assert_eq!(refused(&output, 1, &[]), "");
+    assert_says(&String::from_utf8_lossy(&output.stdout), &["4200"]);
     server.stop();
 }
 

@@ -1,13 +1,10 @@
 //! What commands do when the hub is not there yet, does not take what it is told, or what was asked for makes no sense.
 
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 
-use crate::support::server::{Server, binary, folder, run};
+use crate::support::command::{done, refused};
+use crate::support::server::{Server, binary, folder, path, run};
 use crate::support::sink::{Manner, Sink};
-
-fn told(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
 
 #[test]
 fn a_hub_that_is_being_started_is_waited_for() {
@@ -21,10 +18,9 @@ fn a_hub_that_is_being_started_is_waited_for() {
         .unwrap();
     let server = Server::start(folder.path(), place);
     let answered = asking.wait_with_output().unwrap();
-    assert!(answered.status.success(), "{}", told(&answered));
+    done(&answered);
     server.stop();
-    let gone = run(&["participants", "list", "--url", &url]);
-    assert!(told(&gone).contains("no hub answers"), "{}", told(&gone));
+    refused(&run(&["participants", "list", "--url", &url]), 1, &["no hub answers"]);
 }
 
 #[test]
@@ -44,17 +40,13 @@ fn a_payer_says_that_the_hub_does_not_take_it_and_ends() {
 fn what_makes_no_sense_is_told_with_what_would() {
     let folder = folder();
     let here = folder.path().join("nothing");
-    let here = here.to_str().unwrap();
+    let here = path(&here);
     let id = "01234567-89ab-4cde-8fab-0123456789ab";
     for (arguments, words) in [
         (&["transfers", "why", id, "--data", here][..], &["no Holdfast data", "transfers show"][..]),
         (&["generate", "transfers", "--data", here, "--total", "10"], &["--expired", "1000"]),
         (&["config", "--roles", ""], &["api,transfers,position"]),
     ] {
-        let output = run(arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", told(&output));
-        for word in words {
-            assert!(told(&output).contains(word), "{arguments:?}: {}", told(&output));
-        }
+        refused(&run(arguments), 2, words);
     }
 }

@@ -5,8 +5,9 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::support::http::exchange;
-use crate::support::server::{Server, any_port, binary, folder, run};
+use crate::support::command::{done, json_of, refused};
+use crate::support::http::get;
+use crate::support::server::{Server, any_port, binary, folder, path, run};
 
 /// `holdfast config`, in a folder of its own and with nothing of ours in the environment.
 fn config(folder: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> Output {
@@ -20,11 +21,6 @@ fn config(folder: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> Outp
     command.output().expect("the binary runs")
 }
 
-fn as_json(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON")
-}
-
 #[test]
 fn flags_win_over_the_environment_over_the_file_over_defaults() {
     let folder = folder();
@@ -35,7 +31,7 @@ fn flags_win_over_the_environment_over_the_file_over_defaults() {
     .unwrap();
     let environment = [("HOLDFAST_LISTEN", "127.0.0.1:2"), ("HOLDFAST_CLOCK_JUMP_MAX", "2000")];
     let flags = ["--output", "json", "--set", "clock.jump_max=3000", "--position-order", "smallest"];
-    let all = as_json(&config(folder.path(), &environment, &flags));
+    let all = json_of(&config(folder.path(), &environment, &flags));
     assert_eq!(all["clock.jump_max"], json!({"value": 3000, "from": "flag --set clock.jump_max"}));
     assert_eq!(all["position.order"], json!({"value": "smallest", "from": "flag --position-order"}));
     assert_eq!(all["listen"], json!({"value": "127.0.0.1:2", "from": "environment HOLDFAST_LISTEN"}));
@@ -43,10 +39,10 @@ fn flags_win_over_the_environment_over_the_file_over_defaults() {
     assert_eq!(all["tls.key"], json!({"value": null, "from": "default"}));
 
     std::fs::write(folder.path().join("other.toml"), "data = 'elsewhere'").unwrap();
-    let all = as_json(&config(folder.path(), &[], &["--config", "other.toml", "--output", "json"]));
+    let all = json_of(&config(folder.path(), &[], &["--config", "other.toml", "--output", "json"]));
     assert_eq!(all["data"]["value"], "elsewhere", "the file that is named, and not the other");
     assert_eq!(all["listen"]["from"], "default");
-    let text = String::from_utf8(config(folder.path(), &[], &[]).stdout).unwrap();
+    let text = done(&config(folder.path(), &[], &[]));
     assert!(
         text.lines().any(|line| line.starts_with("data ") && line.ends_with("file holdfast.toml")),
         "{text}"
@@ -61,13 +57,9 @@ type Refused =
 fn what_is_unknown_or_wrong_is_refused_with_a_reason() {
     let folder = folder();
     let file = folder.path().join("holdfast.toml");
+    let unknown = &["holdfast.toml", "'intake.record_max'", "'intake.records_max'"];
     let cases: [Refused; 7] = [
-        (
-            "[intake]\nrecord_max = 1",
-            &[],
-            &[],
-            &["holdfast.toml", "'intake.record_max'", "'intake.records_max'"],
-        ),
+        ("[intake]\nrecord_max = 1", &[], &[], unknown),
         ("listne = 'x'", &[], &[], &["'listne'", "'listen'"]),
         ("", &[("HOLDFAST_DAAT", "x")], &[], &["HOLDFAST_DAAT", "HOLDFAST_DATA"]),
         ("", &[], &["--set", "clock.jump=1"], &["clock.jump", "'clock.jump_max'"]),
@@ -77,22 +69,17 @@ fn what_is_unknown_or_wrong_is_refused_with_a_reason() {
     ];
     for (text, variables, flags, reasons) in cases {
         std::fs::write(&file, text).unwrap();
-        let output = config(folder.path(), variables, flags);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        for reason in reasons {
-            assert!(said.contains(reason), "'{reason}' is missing in: {said}");
-        }
+        refused(&config(folder.path(), variables, flags), 2, reasons);
     }
 }
 
 #[test]
 fn the_defaults_are_a_file_that_can_be_used_and_stand_in_the_docs() {
     let folder = folder();
-    let defaults = String::from_utf8(config(folder.path(), &[], &["--defaults"]).stdout).unwrap();
+    let defaults = done(&config(folder.path(), &[], &["--defaults"]));
     std::fs::write(folder.path().join("all.toml"), &defaults).unwrap();
     let values = |output: &Output| -> Vec<Value> {
-        as_json(output).as_object().unwrap().values().map(|setting| setting["value"].clone()).collect()
+        json_of(output).as_object().unwrap().values().map(|setting| setting["value"].clone()).collect()
     };
     let with = values(&config(folder.path(), &[], &["--config", "all.toml", "--output", "json"]));
     assert_eq!(with, values(&config(folder.path(), &[], &["--output", "json"])));
@@ -107,14 +94,12 @@ fn the_defaults_are_a_file_that_can_be_used_and_stand_in_the_docs() {
 #[test]
 fn a_rate_that_is_set_is_kept() {
     let folder = folder();
-    let mut command = Server::command(folder.path(), any_port());
-    command.args(["--set", "rate.per_second=1", "--set", "rate.burst=3"]);
-    let server = Server::launch(&mut command);
-    let answers: Vec<_> = (0..8).map(|_| exchange(&server, "GET", "/hub/stats", "", b"")).collect();
+    let server = Server::with(folder.path(), any_port(), &["rate.per_second=1", "rate.burst=3"]);
+    let answers: Vec<_> = (0..8).map(|_| get(&server, "/hub/stats")).collect();
     assert!(answers[..3].iter().all(|answer| answer.status == 200), "the burst");
     let refused = answers.iter().find(|answer| answer.status == 429).expect("more than the burst");
-    assert_eq!(refused.refusal(), (429, "2005".to_owned()));
-    assert!(refused.head.to_lowercase().contains("retry-after: 1"), "{}", refused.head);
+    refused.is_refused(429, "2005");
+    assert!(refused.head_has("retry-after: 1"), "{}", refused.head);
     server.stop();
 }
 
@@ -126,11 +111,10 @@ fn settings_reach_the_hub() {
     let text = format!("listen = '127.0.0.1:0'\ndata = '{}'\ntrace = 'warn'\n", data.display());
     std::fs::write(&file, text).unwrap();
     let mut command = binary();
-    command.args(["serve", "--config", file.to_str().unwrap()]);
+    command.args(["serve", "--config", path(&file)]);
     let server = Server::launch(&mut command);
-    assert_eq!(exchange(&server, "GET", "/health", "", b"").status, 200);
+    assert_eq!(get(&server, "/health").status, 200);
     server.stop();
     assert!(data.join("log").is_dir());
-    let bad = run(&["serve", "--config", file.to_str().unwrap(), "--set", "trace=holdfast_api=loud"]);
-    assert_eq!(bad.status.code(), Some(2), "{}", String::from_utf8_lossy(&bad.stderr));
+    refused(&run(&["serve", "--config", path(&file), "--set", "trace=holdfast_api=loud"]), 2, &[]);
 }

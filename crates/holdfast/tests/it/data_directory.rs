@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use holdfast_client::Client;
-use holdfast_domain::ids::TransferId;
+use holdfast_domain::command::{Command, Lookup};
+use holdfast_domain::ids::{ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use serde_json::{Value, json};
 
-use crate::support::http::exchange;
-use crate::support::server::{Server, any_port, folder, run, verify};
+use crate::support::command::{assert_says, done, json_of, refused};
+use crate::support::http::get;
+use crate::support::server::{Server, any_port, folder, fresh_hub, path, run, verify};
 use crate::support::world::{Payment, client, now, set_up};
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -45,20 +47,24 @@ async fn pay_all(client: &Client, ids: std::ops::Range<u128>) {
     }
 }
 
-fn get(server: &Server, path: &str) -> Value {
-    exchange(server, "GET", path, "", b"").json()
-}
-
 fn shown(server: &Server, id: u128) -> Value {
-    get(server, &format!("/hub/transfers/{}", TransferId(id)))
+    get(server, &format!("/hub/transfers/{}", TransferId(id))).json()
 }
 
-fn said(output: &std::process::Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+/// Changes one bit of the byte at that place.
+fn damage(file: &Path, at: usize) {
+    let mut bytes = std::fs::read(file).unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(file, &bytes).unwrap();
 }
 
-fn path(path: &Path) -> &str {
-    path.to_str().expect("a plain path")
+/// Two participants, and payments of these ids.
+fn pay_on(server: &Server, ids: std::ops::Range<u128>) {
+    runtime().block_on(async {
+        let client = client(server).await;
+        set_up(&client, 2, Amount(1_000_000), Amount(1_000_000)).await;
+        pay_all(&client, ids).await;
+    });
 }
 
 /// Records and checkpoint that a start tells of.
@@ -78,13 +84,8 @@ fn banner(data: &Path) -> (u64, u64) {
 
 #[test]
 fn a_clean_stop_leaves_a_checkpoint_at_the_very_end() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
-    runtime().block_on(async {
-        let client = client(&server).await;
-        set_up(&client, 2, Amount(1_000_000), Amount(1_000_000)).await;
-        pay_all(&client, 1..200).await;
-    });
+    let (folder, server) = fresh_hub();
+    pay_on(&server, 1..200);
     server.stop();
     let (records, checkpoint) = banner(folder.path());
     assert!(records > 300);
@@ -102,17 +103,15 @@ fn a_directory_in_use_is_refused_to_others() {
     let (folder, other) = (folder(), folder());
     let server = Server::start(folder.path(), any_port());
     let second = Server::command(folder.path(), any_port()).output().unwrap();
-    assert_eq!(second.status.code(), Some(1));
-    assert!(said(&second).contains("another holdfast serves from"), "{}", said(&second));
+    refused(&second, 1, &["another holdfast serves from"]);
     let target = other.path().join("backup");
     let offline = run(&["backup", path(&target), "--data", path(folder.path())]);
-    assert_eq!(offline.status.code(), Some(1));
-    assert!(said(&offline).contains("a hub is at work on"), "{}", said(&offline));
+    refused(&offline, 1, &["a hub is at work on"]);
     assert!(!target.exists());
     // Reading is open to everybody.
     let report = verify(folder.path());
     assert_eq!(report["served"], true);
-    assert_eq!(get(&server, "/health")["status"], "OK", "the hub did not notice");
+    assert_eq!(get(&server, "/health").json()["status"], "OK", "the hub did not notice");
     server.stop();
     assert_eq!(verify(folder.path())["served"], false);
 }
@@ -121,7 +120,7 @@ fn a_directory_in_use_is_refused_to_others() {
 fn a_backup_under_load_is_restored_to_the_state_at_its_frame() {
     let (folder, other) = (folder(), folder());
     let server = Server::start(folder.path(), any_port());
-    let url = format!("http://{}", server.address);
+    let url = server.url();
     let runtime = runtime();
     let (over, paid) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let (connected, payers) = runtime.block_on(async {
@@ -147,14 +146,10 @@ fn a_backup_under_load_is_restored_to_the_state_at_its_frame() {
     let before = [5, 10, 77, 499].map(|id| shown(&server, id));
     let backup = other.path().join("backup");
     let copying = paid.load(Ordering::Relaxed);
-    let made = run(&["backup", path(&backup), "--url", &url, "--output", "json"]);
-    assert!(made.status.success(), "{}", said(&made));
+    let answer = json_of(&run(&["backup", path(&backup), "--url", &url, "--output", "json"]));
     assert!(paid.load(Ordering::Relaxed) > copying, "payments went on");
-    let answer: Value = serde_json::from_slice(&made.stdout).unwrap();
     assert_eq!(answer["verified"], true);
-    let again = run(&["backup", path(&backup), "--url", &url]);
-    assert_eq!(again.status.code(), Some(1));
-    assert!(said(&again).contains("is not empty"), "{}", said(&again));
+    refused(&run(&["backup", path(&backup), "--url", &url]), 1, &["is not empty"]);
     over.store(true, Ordering::Relaxed);
     runtime.block_on(async {
         for payer in payers {
@@ -162,21 +157,20 @@ fn a_backup_under_load_is_restored_to_the_state_at_its_frame() {
         }
         pay(&connected, 1 << 100 | 7).await;
     });
-    let hub_end = get(&server, "/hub/stats")["log"]["records"].as_u64().unwrap();
+    let hub_end = get(&server, "/hub/stats").json()["log"]["records"].as_u64().unwrap();
     drop(connected);
     server.stop();
 
     let data = other.path().join("data");
-    let restored = run(&["restore", path(&backup), path(&data), "--output", "json"]);
-    assert!(restored.status.success(), "{}", said(&restored));
-    let records = serde_json::from_slice::<Value>(&restored.stdout).unwrap()["records"].as_u64().unwrap();
+    let restored = json_of(&run(&["restore", path(&backup), path(&data), "--output", "json"]));
+    let records = restored["records"].as_u64().unwrap();
     assert!(records >= answer["offset"].as_u64().unwrap() && records < hub_end);
     // The original log up to that record leads to the same state: its frames are the copy's.
     let (copy, original) = (Server::start(&data, any_port()), Server::start(folder.path(), any_port()));
     assert_eq!(before, [5, 10, 77, 499].map(|id| shown(&copy, id)));
     assert_eq!(before, [5, 10, 77, 499].map(|id| shown(&original, id)));
-    assert_eq!(get(&copy, "/hub/stats")["log"]["records"], json!(records));
-    let unknown = exchange(&copy, "GET", &format!("/hub/transfers/{}", TransferId(1 << 100 | 7)), "", b"");
+    assert_eq!(get(&copy, "/hub/stats").json()["log"]["records"], json!(records));
+    let unknown = get(&copy, &format!("/hub/transfers/{}", TransferId(1 << 100 | 7)));
     assert_eq!(unknown.status, 404, "what came later is not in it");
     // Nobody can spend twice what was spent: the copy answers a repeat, and goes on with new ones.
     runtime.block_on(async {
@@ -190,16 +184,12 @@ fn a_backup_under_load_is_restored_to_the_state_at_its_frame() {
     verify(&data);
 
     // A backup that was changed is not restored.
-    let segment = backup.join("log/00000000000000000000.seg");
-    let mut bytes = std::fs::read(&segment).unwrap();
-    bytes[5_000] ^= 1;
-    std::fs::write(&segment, &bytes).unwrap();
-    let refused = run(&["restore", path(&backup), path(&other.path().join("again"))]);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(said(&refused).contains("is not what was backed up"), "{}", said(&refused));
+    damage(&backup.join("log/00000000000000000000.seg"), 5_000);
+    let again = run(&["restore", path(&backup), path(&other.path().join("again"))]);
+    refused(&again, 1, &["is not what was backed up"]);
     std::fs::remove_file(backup.join("backup.json")).unwrap();
-    let refused = run(&["restore", path(&backup), path(&other.path().join("once-more"))]);
-    assert!(said(&refused).contains("this is no backup, or one that was not finished"), "{}", said(&refused));
+    let once_more = run(&["restore", path(&backup), path(&other.path().join("once-more"))]);
+    refused(&once_more, 1, &["this is no backup, or one that was not finished"]);
 }
 
 /// The same transfer with another expiration.
@@ -212,21 +202,17 @@ fn payment_as_shown(shown: &Value, id: u128) -> holdfast_client::Prepare {
 fn a_stopped_hub_is_backed_up_offline() {
     let (folder, other) = (folder(), folder());
     let server = Server::start(folder.path(), any_port());
-    runtime().block_on(async {
-        let client = client(&server).await;
-        set_up(&client, 2, Amount(1_000_000), Amount(1_000_000)).await;
-        pay_all(&client, 1..50).await;
-    });
+    pay_on(&server, 1..50);
     server.kill();
     let backup = other.path().join("backup");
-    let made = run(&["backup", path(&backup), "--data", path(folder.path())]);
-    assert!(made.status.success() && said(&made).contains(", verified"), "{}", said(&made));
+    let made = done(&run(&["backup", path(&backup), "--data", path(folder.path())]));
+    assert_says(&made, &[", verified"]);
     let server = Server::start(&backup, any_port());
     assert_eq!(shown(&server, 7)["state"], "COMMITTED");
     assert!(shown(&server, 7).get("archived").is_none(), "nothing is archived");
     server.stop();
     let nowhere = run(&["backup", path(&other.path().join("b")), "--data", path(&other.path().join("none"))]);
-    assert_eq!(nowhere.status.code(), Some(2), "{}", said(&nowhere));
+    refused(&nowhere, 2, &[]);
 }
 
 /// A directory whose log no longer begins at 0: payments 1 to 399 in it, then its oldest segments removed.
@@ -239,25 +225,17 @@ fn archived(data: &Path) {
     // The first segment is a small one too, so that it can be filled and left behind.
     drop(Opened::open(Arc::new(RealFs), data, small(), LogId([3; 16])).unwrap());
     let server = Server::start(data, any_port());
-    runtime().block_on(async {
-        let client = client(&server).await;
-        set_up(&client, 2, Amount(1_000_000), Amount(1_000_000)).await;
-        pay_all(&client, 1..200).await;
-    });
+    pay_on(&server, 1..200);
     server.stop();
     // The rest in small segments, with two checkpoints behind it.
     for round in 1..=3_u128 {
         let opened = Opened::open(Arc::new(RealFs), data, small(), LogId([0; 16])).unwrap();
         let hub = Hub::start(opened, Arc::new(SystemClock::new()), HubOptions::default()).unwrap();
         for batch in 0..20_u128 {
-            let commands: Vec<holdfast_domain::command::Command> = (0..5_000)
+            let commands: Vec<Command> = (0..5_000)
                 .map(|at| {
                     let id = TransferId(round << 64 | batch << 32 | at);
-                    let lookup = holdfast_domain::command::Lookup {
-                        source: holdfast_domain::ids::ParticipantId(1),
-                        id,
-                    };
-                    holdfast_domain::command::Command::Lookup(lookup)
+                    Command::Lookup(Lookup { source: ParticipantId(1), id })
                 })
                 .collect();
             let (send, receive) = std::sync::mpsc::channel();
@@ -284,9 +262,8 @@ fn an_archived_transfer_says_so_everywhere() {
     let server = Server::start(folder.path(), any_port());
     let seven = shown(&server, 7);
     assert_eq!((&seven["state"], &seven["archived"]), (&json!("COMMITTED"), &json!(true)));
-    let url = format!("http://{}", server.address);
-    let text = said(&run(&["transfers", "show", &id, "--url", &url]));
-    assert!(text.contains("archived: retention has removed its records from the log"), "{text}");
+    let text = done(&run(&["transfers", "show", &id, "--url", &server.url()]));
+    assert_says(&text, &["archived: retention has removed its records from the log"]);
     runtime().block_on(async {
         let client = client(&server).await;
         // A repeat of the fulfil is answered as before; another prepare under that id is told apart.
@@ -300,11 +277,9 @@ fn an_archived_transfer_says_so_everywhere() {
     let fresh = shown(&server, 5_001);
     assert!(fresh["state"] == "COMMITTED" && fresh.get("archived").is_none(), "{fresh}");
     server.stop();
-    let why = run(&["transfers", "why", &id, "--data", data]);
-    assert_eq!(why.status.code(), Some(1));
-    assert!(said(&why).contains("were removed by retention"), "{}", said(&why));
+    refused(&run(&["transfers", "why", &id, "--data", data]), 1, &["were removed by retention"]);
     let read = run(&["log", "read", "transfers", "--from", "3", "--data", data]);
-    assert!(said(&read).contains("were removed by retention"), "{}", said(&read));
+    refused(&read, 1, &["were removed by retention"]);
     let report = verify(folder.path());
     assert!(
         report["logStart"].as_u64() > Some(0)
@@ -314,30 +289,22 @@ fn an_archived_transfer_says_so_everywhere() {
 
 #[test]
 fn damage_is_named_with_its_file_and_what_to_do() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
-    runtime().block_on(async {
-        let client = client(&server).await;
-        set_up(&client, 2, Amount(1_000_000), Amount(1_000_000)).await;
-        pay_all(&client, 1..200).await;
-    });
+    let (folder, server) = fresh_hub();
+    pay_on(&server, 1..200);
     server.stop();
     let ids = std::fs::read_dir(folder.path().join("store/ids")).unwrap();
     let run_file = ids.map(|entry| entry.unwrap().path()).next().expect("a run");
-    let mut bytes = std::fs::read(&run_file).unwrap();
-    bytes[4_100] ^= 1;
-    std::fs::write(&run_file, &bytes).unwrap();
+    damage(&run_file, 4_100);
     let output = run(&["verify", "--output", "json", "--data", path(folder.path())]);
     assert_eq!(output.status.code(), Some(1));
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&answer["good"], &answer["details"][0]["file"]), (&json!(false), &json!(run_file)));
     assert!(answer["details"][0]["whatToDo"].as_str().unwrap().contains("derived again from the log"));
-    let text = said(&run(&["verify", "--data", path(folder.path())]));
-    assert!(text.contains("WRONG") && text.contains(path(&run_file)), "{text}");
+    let text = run(&["verify", "--data", path(folder.path())]).stdout;
+    assert_says(&String::from_utf8(text).unwrap(), &["WRONG", path(&run_file)]);
     // It is so: without the store the log leads back to it.
-    std::fs::rename(folder.path().join("store"), folder.path().join("moved-away")).unwrap();
+    std::fs::rename(folder.path().join("store"), folder.path().join("renamed")).unwrap();
     let server = Server::start(folder.path(), any_port());
     assert_eq!(shown(&server, 7)["state"], "COMMITTED");
-    server.stop();
-    verify(folder.path());
+    server.stop_and_verify(folder.path());
 }

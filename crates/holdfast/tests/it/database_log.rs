@@ -11,6 +11,7 @@ use holdfast_messages::{DeadLetter, Message, Place, TraceId, TransferCommand, Tr
 use holdfast_services::PATIENCE;
 use serde_json::{Value, json};
 
+use crate::support::command::{json_lines, refused};
 use crate::support::server::{binary, run};
 
 struct Topics {
@@ -40,16 +41,11 @@ impl Topics {
     }
 
     fn log(&self, more: &[&str]) -> std::process::Output {
-        let mut arguments = vec!["log", "--log", &self.url, "--prefix", &self.settings.prefix];
-        arguments.extend(more);
-        run(&arguments)
+        run(&[&["log", "--log", &self.url, "--prefix", &self.settings.prefix], more].concat())
     }
 
     fn lines(&self, more: &[&str]) -> Vec<Value> {
-        let output = self.log(more);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let text = String::from_utf8(output.stdout).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        json_lines(&self.log(more))
     }
 }
 
@@ -100,9 +96,7 @@ fn every_message_shows_where_it_lies_and_what_it_says() {
         (&["read", "shop"][..], "there are transfers"),
         (&["read", "transfers", "--partition", "3"], "0 to 2"),
     ] {
-        let output = topics.log(bad);
-        assert_eq!(output.status.code(), Some(2), "{bad:?}");
-        assert!(String::from_utf8_lossy(&output.stderr).contains(why), "{bad:?}");
+        refused(&topics.log(bad), 2, &[why]);
     }
 }
 
@@ -111,17 +105,8 @@ fn a_tail_shows_what_comes() {
     let Some(mut topics) = Topics::new("tail") else { return };
     topics.send_message(&lookup(1));
     let mut child = binary()
-        .args([
-            "log",
-            "--log",
-            &topics.url,
-            "--prefix",
-            &topics.settings.prefix,
-            "tail",
-            "transfers",
-            "--from",
-            "0",
-        ])
+        .args(["log", "--log", &topics.url, "--prefix", &topics.settings.prefix])
+        .args(["tail", "transfers", "--from", "0"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -136,7 +121,5 @@ fn a_tail_shows_what_comes() {
 
 #[test]
 fn flags_of_the_database_profile_need_it() {
-    let output = run(&["log", "read", "transfers", "--partition", "1"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("--log"));
+    refused(&run(&["log", "read", "transfers", "--partition", "1"]), 2, &["--log"]);
 }

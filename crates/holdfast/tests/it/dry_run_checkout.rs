@@ -1,8 +1,7 @@
 //! Every file of `scenarios/checkout` is a promise about `holdfast dry-run checkout`, kept by the real
 //! binary.
 
-use crate::support::scenarios::{Scenarios, assert_refused};
-use crate::support::server::folder;
+use crate::support::scenarios::Scenarios;
 
 const SCENARIOS: Scenarios = Scenarios::of("checkout");
 
@@ -50,15 +49,7 @@ fn the_scenarios_cover_what_a_checkout_can_say() {
 /// The same case has the same answer, byte for byte; fields come in the order of the contract.
 #[test]
 fn a_case_has_one_answer() {
-    let folder = folder();
-    let path = folder.path().join("case.json");
-    let text = |name: &str| {
-        let file = SCENARIOS.named(name);
-        std::fs::write(&path, file["case"].to_string()).unwrap();
-        let first = SCENARIOS.run(path.to_str().unwrap(), "");
-        assert_eq!(SCENARIOS.run("-", &file["case"].to_string()).stdout, first.stdout);
-        String::from_utf8(first.stdout).unwrap().split_whitespace().collect::<String>()
-    };
+    let text = |name| SCENARIOS.one_answer(name);
     assert_eq!(
         text("can-of-what-never-happened"),
         concat!(
@@ -75,6 +66,4 @@ fn a_case_has_one_answer() {
             r#""key":{"order_id":"o1","tr_num":1},"value":{"type":"trfail"}}],"outcome_offset":0,"alarms":[]}"#,
         )
     );
-    let missing = SCENARIOS.run(folder.path().join("missing.json").to_str().unwrap(), "");
-    assert_refused("missing", &missing, "missing.json");
 }

@@ -1,7 +1,6 @@
 //! Every file of `scenarios/tokens` is a promise about `holdfast dry-run tokens`, kept by the real binary.
 
-use crate::support::scenarios::{Scenarios, assert_refused};
-use crate::support::server::folder;
+use crate::support::scenarios::Scenarios;
 
 const SCENARIOS: Scenarios = Scenarios::of("tokens");
 
@@ -20,14 +19,9 @@ fn every_bad_case_is_refused_with_its_reason() {
 fn the_scenarios_cover_what_a_select_can_answer() {
     let scenarios = SCENARIOS.good();
     let answers = |kind: &str| scenarios.iter().any(|(_, file)| file["expect"]["type"] == kind);
-    for name in [
-        "insufficient-funds",
-        "funds-locked",
-        "no-exact-match",
-        "too-many-inputs",
-        "spender-in-use",
-        "invalid",
-    ] {
+    for name in
+        "insufficient-funds funds-locked no-exact-match too-many-inputs spender-in-use invalid".split(' ')
+    {
         assert!(answers(&format!("/problems/{name}")), "{name}");
     }
     let asks = |policy: &str| scenarios.iter().any(|(_, file)| file["case"]["select"]["policy"] == policy);
@@ -39,15 +33,7 @@ fn the_scenarios_cover_what_a_select_can_answer() {
 /// The same case has the same answer, byte for byte, also where chance decides; fields come as HTTP has them.
 #[test]
 fn a_case_has_one_answer() {
-    let file = SCENARIOS.named("policy-random-with-a-seed");
-    let folder = folder();
-    let path = folder.path().join("case.json");
-    std::fs::write(&path, file["case"].to_string()).unwrap();
-    let first = SCENARIOS.run(path.to_str().unwrap(), "");
-    for _ in 0..5 {
-        assert_eq!(SCENARIOS.run("-", &file["case"].to_string()).stdout, first.stdout);
-    }
-    let text: String = String::from_utf8(first.stdout).unwrap().split_whitespace().collect();
+    let text = SCENARIOS.one_answer("policy-random-with-a-seed");
     assert_eq!(
         text,
         concat!(
@@ -55,6 +41,4 @@ fn a_case_has_one_answer() {
             r#""sum":"20","change":"5","expiresAt":"2025-11-15T09:47:40.000Z","fence":"1"}"#,
         )
     );
-    let missing = SCENARIOS.run(folder.path().join("missing.json").to_str().unwrap(), "");
-    assert_refused("missing", &missing, "missing.json");
 }

@@ -4,16 +4,14 @@ use holdfast_domain::money::Amount;
 use serde_json::{Value, json};
 
 use crate::support::fspiop::{ACCEPT_1, CONTENT_TYPE_1_0, Message, Payment, stored, wait_for_state};
-use crate::support::http::Answer;
-use crate::support::server::{Server, any_port, folder, verify};
-use crate::support::world::{client, now, set_up};
+use crate::support::http::{Answer, exchange, send};
+use crate::support::server::{Server, any_port, fresh_hub};
+use crate::support::world::{now, participants};
 
 /// Three participants that may owe 50 and have funds of 100.
 fn world() -> (tempfile::TempDir, Server) {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { set_up(&client(&server).await, 3, Amount(500_000), Amount(1_000_000)).await });
+    let (folder, server) = fresh_hub();
+    participants(&server, 3, Amount(500_000), Amount(1_000_000));
     (folder, server)
 }
 
@@ -28,9 +26,16 @@ fn expect(answer: &Answer, state: &str, external: &str, code: Value) {
     assert_eq!(told(answer), (200, json!(state), json!(external), code), "{answer:?}");
 }
 
+/// What a caller is told who sends that and waits.
+fn outcome(server: &Server, message: Message, state: &str, external: &str, code: Value) -> Answer {
+    let answer = message.waiting().send(server);
+    expect(&answer, state, external, code);
+    answer
+}
+
 fn assert_empty(answer: &Answer, status: u16) {
     assert_eq!((answer.status, answer.body.as_str()), (status, ""), "{answer:?}");
-    assert!(answer.head.to_lowercase().contains("content-length: 0"), "clients look at it: {}", answer.head);
+    assert!(answer.head_has("content-length: 0"), "clients look at it: {}", answer.head);
 }
 
 #[test]
@@ -48,28 +53,16 @@ fn acknowledgements_are_empty_and_durable() {
     assert_empty(&Payment::new(99, "1").get().send(&server), 202);
     assert_empty(&Payment::new(99, "1").put("COMMITTED").send(&server), 200);
     assert_empty(&payment.put("COMMITTED").from("fsp3").send(&server), 200);
-    let patch = payment.get().saying("{}");
-    let patch = crate::support::http::exchange(
-        &server,
-        "PATCH",
-        &format!("/transfers/{}", payment.id),
-        &patch.header_lines(),
-        patch.body(),
-    );
-    assert_eq!(patch.refusal(), (501, "2002".to_owned()));
+    let (path, headers) = (format!("/transfers/{}", payment.id), payment.get().header_lines());
+    let patch = exchange(&server, "PATCH", &path, &headers, b"{}");
+    patch.is_refused(501, "2002");
     // kill -9: all of it is still there.
     server.kill();
     let server = Server::start(folder.path(), any_port());
-    expect(&payment.get().waiting().send(&server), "COMMITTED", "COMMITTED", Value::Null);
-    expect(&refused.get().waiting().send(&server), "ABORTED_ERROR", "ABORTED", json!("5104"));
-    expect(
-        &Payment::new(3, "500").get().waiting().send(&server),
-        "ABORTED_REJECTED",
-        "ABORTED",
-        json!("4001"),
-    );
-    server.stop();
-    verify(folder.path());
+    outcome(&server, payment.get(), "COMMITTED", "COMMITTED", Value::Null);
+    outcome(&server, refused.get(), "ABORTED_ERROR", "ABORTED", json!("5104"));
+    outcome(&server, Payment::new(3, "500").get(), "ABORTED_REJECTED", "ABORTED", json!("4001"));
+    server.stop_and_verify(folder.path());
 }
 
 #[test]
@@ -81,7 +74,7 @@ fn those_who_wait_are_told_the_outcome() {
         reserved.json(),
         json!({"transferId": payment.id, "state": "RESERVED", "transferState": "RESERVED"})
     );
-    assert!(reserved.head.to_lowercase().contains("preference-applied: wait=10"), "{}", reserved.head);
+    assert!(reserved.head_has("preference-applied: wait=10"), "{}", reserved.head);
     let committed = payment.put("COMMITTED").waiting().send(&server);
     assert_eq!(
         committed.json(),
@@ -92,20 +85,17 @@ fn those_who_wait_are_told_the_outcome() {
         assert_eq!(again.clone().waiting().send(&server).json(), committed.json(), "{again:?}");
     }
     let reserving = Payment::new(2, "5");
-    expect(&reserving.post().waiting().send(&server), "RESERVED", "RESERVED", Value::Null);
-    let outcome = reserving.put("RESERVED").waiting().send(&server);
-    expect(&outcome, "COMMITTED", "COMMITTED", Value::Null);
-    assert_eq!(outcome.json()["fulfilment"], reserving.fulfilment());
+    outcome(&server, reserving.post(), "RESERVED", "RESERVED", Value::Null);
+    let waited = outcome(&server, reserving.put("RESERVED"), "COMMITTED", "COMMITTED", Value::Null);
+    assert_eq!(waited.json()["fulfilment"], reserving.fulfilment());
     let refused = Payment::new(3, "5");
     refused.post().send(&server);
-    let aborted = refused.put_error("5104").waiting().send(&server);
-    expect(&aborted, "ABORTED_ERROR", "ABORTED", json!("5104"));
+    let aborted = outcome(&server, refused.put_error("5104"), "ABORTED_ERROR", "ABORTED", json!("5104"));
     assert_eq!(aborted.description(), "Payee rejected transaction");
-    expect(&refused.put_error("5104").waiting().send(&server), "ABORTED_ERROR", "ABORTED", json!("5104"));
+    outcome(&server, refused.put_error("5104"), "ABORTED_ERROR", "ABORTED", json!("5104"));
     let unknown_code = Payment::new(4, "5");
     unknown_code.post().send(&server);
-    let aborted = unknown_code.put_error("9999").waiting().send(&server);
-    expect(&aborted, "ABORTED_ERROR", "ABORTED", json!("3100"));
+    outcome(&server, unknown_code.put_error("9999"), "ABORTED_ERROR", "ABORTED", json!("3100"));
 }
 
 #[test]
@@ -125,8 +115,7 @@ fn refusals_by_the_rules_are_answers_too() {
         }
     }
     let description = |payment: &Payment| {
-        let answer = payment.post().waiting().send(&server);
-        expect(&answer, "INVALID", "ABORTED", json!("3100"));
+        let answer = outcome(&server, payment.post(), "INVALID", "ABORTED", json!("3100"));
         answer.description()
     };
     for (payment, reason) in [
@@ -147,12 +136,12 @@ fn refusals_by_the_rules_are_answers_too() {
     }
     // Two amounts that are both beyond what a record can hold are still two requests.
     let other = Payment::new(5, "999999999999999999.9998");
-    expect(&other.post().waiting().send(&server), "INVALID", "ABORTED", json!("3106"));
+    outcome(&server, other.post(), "INVALID", "ABORTED", json!("3106"));
     let other = Payment::new(12, "1").with("payeeFsp", json!("somebody"));
-    expect(&other.post().waiting().send(&server), "INVALID", "ABORTED", json!("3106"));
+    outcome(&server, other.post(), "INVALID", "ABORTED", json!("3106"));
     // Far beyond the year 9999 by its zone: never, and the log can be read again.
     let never = Payment::new(16, "1").with("expiration", json!("9999-12-31T23:59:59.999-19:00"));
-    expect(&never.post().waiting().send(&server), "RESERVED", "RESERVED", Value::Null);
+    outcome(&server, never.post(), "RESERVED", "RESERVED", Value::Null);
 }
 
 #[test]
@@ -160,14 +149,11 @@ fn inactive_participants_are_refused_at_the_transfers_step() {
     let (_folder, server) = world();
     let set_active = |name: &str, active: bool| {
         let body = json!({"isActive": active}).to_string();
-        let headers = "Content-Type: application/json\r\n";
-        let path = format!("/participants/{name}");
-        crate::support::http::exchange(&server, "PUT", &path, headers, body.as_bytes()).status
+        send(&server, "PUT", &format!("/participants/{name}"), &body).status
     };
     assert_eq!(set_active("fsp2", false), 200);
     let payment = Payment::new(1, "1");
-    let answer = payment.post().waiting().send(&server);
-    expect(&answer, "INVALID", "ABORTED", json!("3100"));
+    let answer = outcome(&server, payment.post(), "INVALID", "ABORTED", json!("3100"));
     assert_eq!(answer.description(), "Generic validation error - the payee is inactive");
     assert_eq!((set_active("fsp2", true), set_active("fsp1", false)), (200, 200));
     let answer = Payment::new(2, "1").post().waiting().send(&server);
@@ -190,7 +176,7 @@ fn a_repeat_is_told_from_another_request() {
         post.clone().from("Fsp1").with("Content-Type", CONTENT_TYPE_1_0),
     ];
     for message in same {
-        expect(&message.waiting().send(&server), "RESERVED", "RESERVED", Value::Null);
+        outcome(&server, message, "RESERVED", "RESERVED", Value::Null);
     }
     let list = |value: &str| json!({"extension": [{"key": "k", "value": value}]});
     let other = [
@@ -204,17 +190,21 @@ fn a_repeat_is_told_from_another_request() {
         post.but("payerFsp", json!("fsp3")).from("fsp3"),
     ];
     for message in other {
-        let answer = message.clone().waiting().send(&server);
-        expect(&answer, "RESERVED", "RESERVED", json!("3106"));
+        let answer = outcome(&server, message.clone(), "RESERVED", "RESERVED", json!("3106"));
         assert_eq!(answer.description(), "Modified request", "{message:?}");
         assert_eq!(message.send(&server).status, 202);
     }
     payment.put("COMMITTED").send(&server);
     for other in [payment.put("RESERVED"), payment.put_error("5104")] {
-        expect(&other.waiting().send(&server), "COMMITTED", "COMMITTED", json!("3106"));
+        outcome(&server, other, "COMMITTED", "COMMITTED", json!("3106"));
     }
-    let wrong = payment.put("COMMITTED").but("fulfilment", json!("A".repeat(43))).waiting().send(&server);
-    expect(&wrong, "COMMITTED", "COMMITTED", json!("3106"));
+    let wrong = outcome(
+        &server,
+        payment.put("COMMITTED").but("fulfilment", json!("A".repeat(43))),
+        "COMMITTED",
+        "COMMITTED",
+        json!("3106"),
+    );
     assert_eq!(wrong.json()["fulfilment"], Value::Null, "refusals carry none");
 }
 
@@ -225,21 +215,24 @@ fn only_the_payee_ends_a_transfer_and_only_with_the_fulfilment() {
     payment.post().send(&server);
     for stranger in ["fsp1", "fsp3"] {
         for message in [payment.put("COMMITTED"), payment.put("RESERVED"), payment.put_error("5104")] {
-            let answer = message.from(stranger).waiting().send(&server);
-            expect(&answer, "RESERVED", "RESERVED", json!("3100"));
+            outcome(&server, message.from(stranger), "RESERVED", "RESERVED", json!("3100"));
         }
     }
-    expect(&payment.get().waiting().send(&server), "RESERVED", "RESERVED", Value::Null);
-    let wrong = payment.put("COMMITTED").but("fulfilment", json!("A".repeat(43))).waiting().send(&server);
-    expect(&wrong, "ABORTED_ERROR", "ABORTED", json!("3100"));
+    outcome(&server, payment.get(), "RESERVED", "RESERVED", Value::Null);
+    let wrong = outcome(
+        &server,
+        payment.put("COMMITTED").but("fulfilment", json!("A".repeat(43))),
+        "ABORTED_ERROR",
+        "ABORTED",
+        json!("3100"),
+    );
     assert_eq!(wrong.description(), "Generic validation error - the fulfilment does not match the condition");
-    let late = payment.put("COMMITTED").waiting().send(&server);
-    expect(&late, "ABORTED_ERROR", "ABORTED", json!("3106"));
+    outcome(&server, payment.put("COMMITTED"), "ABORTED_ERROR", "ABORTED", json!("3106"));
     // Of a transfer that is not theirs, strangers see nothing.
-    assert_eq!(payment.get().from("fsp3").waiting().send(&server).refusal(), (400, "3000".to_owned()));
+    payment.get().from("fsp3").waiting().send(&server).is_refused(400, "3000");
     let unknown = Payment::new(9, "1");
     for message in [unknown.get(), unknown.put("COMMITTED"), unknown.put_error("5104")] {
-        assert_eq!(message.waiting().send(&server).refusal(), (404, "3208".to_owned()));
+        message.waiting().send(&server).is_refused(404, "3208");
     }
 }
 
@@ -247,16 +240,15 @@ fn only_the_payee_ends_a_transfer_and_only_with_the_fulfilment() {
 fn a_transfer_that_ran_out_says_so() {
     let (_folder, server) = world();
     let payment = Payment::until(1, "5", now() + 400);
-    expect(&payment.post().waiting().send(&server), "RESERVED", "RESERVED", Value::Null);
+    outcome(&server, payment.post(), "RESERVED", "RESERVED", Value::Null);
     let seen = wait_for_state(&server, &payment, "EXPIRED_RESERVED");
     assert_eq!(seen["transferState"], "ABORTED");
     assert_eq!(
         seen["errorInformation"],
         json!({"errorCode": "3303", "errorDescription": "Transfer expired"})
     );
-    expect(&payment.post().waiting().send(&server), "EXPIRED_RESERVED", "ABORTED", json!("3303"));
-    let late = payment.put("COMMITTED").waiting().send(&server);
-    expect(&late, "EXPIRED_RESERVED", "ABORTED", json!("3100"));
+    outcome(&server, payment.post(), "EXPIRED_RESERVED", "ABORTED", json!("3303"));
+    let late = outcome(&server, payment.put("COMMITTED"), "EXPIRED_RESERVED", "ABORTED", json!("3100"));
     assert_eq!(late.description(), "Generic validation error - the transfer is not RESERVED");
 }
 
@@ -265,7 +257,7 @@ fn the_wait_is_bounded_and_honest() {
     let (_folder, server) = world();
     let long = Payment::new(1, "5").post().with("Prefer", "respond-async, wait=86400").send(&server);
     assert_eq!(long.status, 200);
-    assert!(long.head.to_lowercase().contains("preference-applied: wait=30"), "{}", long.head);
+    assert!(long.head_has("preference-applied: wait=30"), "{}", long.head);
     // Nobody decides in no time: the state is told, but as one that came after the wait.
     let impatient = Payment::new(2, "5").post().with("Prefer", "wait=0").send(&server);
     assert_eq!((impatient.status, &impatient.json()["state"]), (202, &json!("RESERVED")));
@@ -280,7 +272,7 @@ fn a_look_with_a_wait_writes_nothing_where_nobody_is_called() {
     let payment = Payment::new(1, "5");
     payment.post().send(&server);
     let before = stored(&server);
-    expect(&payment.get().waiting().send(&server), "RESERVED", "RESERVED", Value::Null);
+    outcome(&server, payment.get(), "RESERVED", "RESERVED", Value::Null);
     assert_eq!(stored(&server), before);
     assert_empty(&payment.get().send(&server), 202);
     assert_eq!(stored(&server), (before.0 + 1, before.1));

@@ -5,7 +5,7 @@ use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::transfers::TransferState as S;
 use tokio::time::{Duration, Instant, sleep_until};
 
-use crate::support::server::{Server, any_port, folder, verify};
+use crate::support::server::fresh_hub;
 use crate::support::world::{Payment, client, now, set_up};
 
 const TRANSFERS: u64 = 400;
@@ -13,8 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
 fn a_race_ends_in_exactly_one_of_the_two() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
+    let (folder, server) = fresh_hub();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let client = client(&server).await;
@@ -76,6 +75,5 @@ fn a_race_ends_in_exactly_one_of_the_two() {
         let value = client.prepare(probe.prepare()).await.unwrap().value;
         assert_eq!(value, Balance(i128::from(committed) + 1), "the payer owes exactly what was committed");
     });
-    server.stop();
-    verify(folder.path());
+    server.stop_and_verify(folder.path());
 }

@@ -2,29 +2,26 @@
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
 
 use holdfast_domain::command::{Admin, Command, Fulfil, FulfilAction, Prepare};
 use holdfast_domain::ids::{ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 use holdfast_domain::participants::Name;
 use holdfast_domain::records::{self, PREPARE_HASH, batch};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::support::command::{assert_says, done, json_of, refused};
 use crate::support::http::{Answer, exchange};
-use crate::support::keys::{self as story, Keys};
-use crate::support::server::{Server, any_port, folder, run};
-use crate::support::world::{now, usd};
+use crate::support::keys::{self as story, Keys, create_key};
+use crate::support::server::{Server, any_port, folder, path, run};
+use crate::support::wait::await_that;
+use crate::support::world::{now, on_runtime, usd};
 
-/// Makes a key and returns it: the one line on standard output.
+/// Makes a key in a data directory.
 fn create(data: &Path, holder: &[&str]) -> String {
-    let arguments = [&["keys", "create", "--data", data.to_str().unwrap()], holder].concat();
-    let output = run(&arguments);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
-    let key = text.trim_end().to_owned();
-    assert!(key.starts_with("hf_") && key.len() == 3 + 8 + 1 + 64, "only the key: {text}");
+    let key = create_key(["--data", path(data)], holder);
+    assert!(key.starts_with("hf_") && key.len() == 3 + 8 + 1 + 64, "only the key: {key}");
     key
 }
 
@@ -46,19 +43,8 @@ fn send(server: &Server, key: &str, commands: &[Command]) -> Answer {
         }
     }
     // Replies are binary; what matters here is the status.
-    let mut stream = std::net::TcpStream::connect(server.address).unwrap();
-    let head = format!(
-        "POST /hub/batch HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/vnd.holdfast.batch\r\nContent-Length: {}\r\n{}\r\n",
-        body.len(),
-        bearer(key)
-    );
-    let mut answer = Vec::new();
-    std::io::Write::write_all(&mut stream, &[head.as_bytes(), &body].concat()).unwrap();
-    std::io::Read::read_to_end(&mut stream, &mut answer).unwrap();
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Answer { status, head: head.to_owned(), body: body.to_owned() }
+    let headers = format!("Content-Type: {}\r\n{}", batch::MEDIA_TYPE, bearer(key));
+    exchange(server, "POST", "/hub/batch", &headers, &body)
 }
 
 fn prepare(id: u128, source: u32, payer: u32, payee: u32) -> Command {
@@ -78,6 +64,13 @@ fn prepare(id: u128, source: u32, payer: u32, payee: u32) -> Command {
     Command::Prepare(prepare.hashed())
 }
 
+/// A backup of a stopped hub's data, and where it may be restored to.
+fn backed_up(data: &Path, other: &Path) -> (PathBuf, PathBuf) {
+    let backup = other.join("backup");
+    done(&run(&["backup", path(&backup), "--data", path(data)]));
+    (backup, other.join("restored"))
+}
+
 fn participant(name: &str) -> Command {
     Command::Admin(Admin::CreateParticipant { name: Name::new(name).unwrap(), currency: usd() })
 }
@@ -94,25 +87,23 @@ fn keys_are_made_listed_and_revoked() {
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
 
     let place = file.to_str().unwrap();
-    let list = || -> Value {
-        serde_json::from_slice(&run(&["keys", "list", "--keys", place, "--output", "json"]).stdout).unwrap()
-    };
+    let list = || json_of(&run(&["keys", "list", "--keys", place, "--output", "json"]));
     let keys = list();
     let find =
         |id: &str| keys["keys"].as_array().unwrap().iter().find(|key| key["id"] == id).unwrap().clone();
     assert_eq!(find(&operator[3..11])["role"], "operator");
     assert_eq!(find(&fsp[3..11])["participant"], "fsp1");
-    assert!(run(&["keys", "revoke", &fsp[3..11], "--keys", place]).status.success());
+    done(&run(&["keys", "revoke", &fsp[3..11], "--keys", place]));
     assert_eq!(list()["keys"].as_array().unwrap().len(), 1);
-    let again = run(&["keys", "revoke", &fsp[3..11], "--keys", place]);
-    assert_eq!(again.status.code(), Some(1), "it is gone already");
+    // It is gone already.
+    refused(&run(&["keys", "revoke", &fsp[3..11], "--keys", place]), 1, &[]);
     for wrong in [
         &["keys", "revoke", "xyz", "--keys", place][..],
         &["keys", "create", "--keys", place],
         &["keys", "create", "--operator", "--participant", "fsp1", "--keys", place],
         &["keys", "create", "--participant", "a name", "--keys", place],
     ] {
-        assert_eq!(run(wrong).status.code(), Some(2), "{wrong:?}");
+        refused(&run(wrong), 2, &[]);
     }
 }
 
@@ -120,22 +111,19 @@ fn keys_are_made_listed_and_revoked() {
 fn an_address_that_others_reach_needs_keys() {
     let folder = folder();
     let data = folder.path();
-    let refused = run(&["serve", "--listen", "0.0.0.0:0", "--data", data.to_str().unwrap()]);
-    let reason = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success());
-    assert!(reason.contains("not a loopback address") && reason.contains("holdfast keys create"), "{reason}");
-    let missing =
-        run(&["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap(), "--keys", "no.toml"]);
-    assert!(String::from_utf8_lossy(&missing.stderr).contains("there is no keys file no.toml"));
+    let serve = |listen: &str, more: &[&str]| {
+        run(&[&["serve", "--listen", listen, "--data", path(data)], more].concat())
+    };
+    refused(&serve("0.0.0.0:0", &[]), 1, &["not a loopback address", "holdfast keys create"]);
+    refused(&serve("127.0.0.1:0", &["--keys", "no.toml"]), 1, &["there is no keys file no.toml"]);
 
     let operator = create(data, &["--operator"]);
     let server = Server::launch(&mut Server::command(data, SocketAddr::from(([0, 0, 0, 0], 0))));
-    assert_eq!(get(&server, "/hub/stats", "").refusal(), (401, "3000".to_owned()));
+    get(&server, "/hub/stats", "").is_refused(401, "3000");
     assert_eq!(get(&server, "/hub/stats", &bearer(&operator)).status, 200);
     server.stop();
-    run(&["keys", "revoke", &operator[3..11], "--data", data.to_str().unwrap()]);
-    let nobody = run(&["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()]);
-    assert!(String::from_utf8_lossy(&nobody.stderr).contains("nobody could call this hub"));
+    run(&["keys", "revoke", &operator[3..11], "--data", path(data)]);
+    refused(&serve("127.0.0.1:0", &[]), 1, &["nobody could call this hub"]);
 }
 
 #[test]
@@ -176,17 +164,12 @@ fn each_key_opens_what_it_is_for() {
     ];
     for (verb, path, headers, status) in cases {
         let answer = exchange(&server, verb, path, &headers, b"");
-        assert_eq!(
-            answer.status,
-            status,
-            "{verb} {path} {}: {}",
-            &headers[..headers.len().min(30)],
-            answer.body
-        );
-        assert_eq!(answer.head.to_lowercase().contains("www-authenticate: bearer"), status == 401, "{path}");
+        let beginning = &headers[..headers.len().min(30)];
+        assert_eq!(answer.status, status, "{verb} {path} {beginning}: {}", answer.body);
+        assert_eq!(answer.head_has("www-authenticate: bearer"), status == 401, "{path}");
     }
     let refused = get(&server, &transfer, &source("fsp2"));
-    assert_eq!(refused.refusal(), (403, "3000".to_owned()));
+    refused.is_refused(403, "3000");
     assert!(refused.description().contains("this key is for fsp1"), "{}", refused.body);
     server.stop();
 }
@@ -236,10 +219,9 @@ fn the_rust_client_sends_its_key() {
     let folder = folder();
     let operator = create(folder.path(), &["--operator"]);
     let server = Server::start(folder.path(), any_port());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let connect = |api_key| ClientOptions { api_key, ..ClientOptions::to(server.address.to_string()) };
     let make = Admin::CreateParticipant { name: Name::new("fsp1").unwrap(), currency: usd() };
-    runtime.block_on(async {
+    on_runtime(async {
         let stranger = Client::connect(connect(None)).await.unwrap();
         assert!(matches!(stranger.admin(make).await, Err(ClientError::Refused { status: 401, .. })));
         let known = Client::connect(connect(Some(operator.clone()))).await.unwrap();
@@ -257,14 +239,12 @@ fn a_running_hub_takes_over_new_and_revoked_keys() {
     let first = create(data, &["--operator"]);
     let server = Server::start(data, any_port());
     let becomes = |key: &str, status: u16| {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while get(&server, "/hub/stats", &bearer(key)).status != status {
-            assert!(Instant::now() < deadline, "the hub never answered {status}");
-        }
+        let told = || get(&server, "/hub/stats", &bearer(key)).status;
+        await_that("the key is taken over", told, |told| *told == status);
     };
     let second = create(data, &["--operator"]);
     becomes(&second, 200);
-    assert!(run(&["keys", "revoke", &first[3..11], "--data", data.to_str().unwrap()]).status.success());
+    done(&run(&["keys", "revoke", &first[3..11], "--data", path(data)]));
     becomes(&first, 401);
     // Without its file a hub with keys lets nobody in rather than everybody.
     std::fs::remove_file(data.join("keys.toml")).unwrap();
@@ -291,12 +271,9 @@ fn what_needed_keys_needs_them_after_a_restore() {
     let data = folder.path();
     let made = create(data, &["--operator"]);
     Server::start(data, any_port()).stop();
-    let text = |path: &Path| path.to_str().unwrap().to_owned();
-    let (backup, restored) = (other.path().join("backup"), other.path().join("restored"));
-    assert!(run(&["backup", &text(&backup), "--data", &text(data)]).status.success());
-    let output = run(&["restore", &text(&backup), &text(&restored)]);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && said.contains("callers of this hub need keys"), "{said}");
+    let (backup, restored) = backed_up(data, other.path());
+    let said = done(&run(&["restore", path(&backup), path(&restored)]));
+    assert_says(&said, &["callers of this hub need keys"]);
     let keys = restored.join("keys.toml");
     story::refused_without_keys(&mut Server::command(&restored, any_port()));
     story::refused_without_keys(&mut Server::command(&backup, any_port()));
@@ -337,11 +314,8 @@ fn a_backup_knows_of_keys_that_no_hub_was_started_with() {
     let data = folder.path();
     Server::start(data, any_port()).stop();
     create(data, &["--operator"]);
-    let (backup, restored) = (other.path().join("backup"), other.path().join("restored"));
-    let [from, backup_at, to] = [data, &backup, &restored].map(|path| path.to_str().unwrap());
-    assert!(run(&["backup", backup_at, "--data", from]).status.success());
-    let output = run(&["restore", backup_at, to, "--output", "json"]);
-    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (backup, restored) = backed_up(data, other.path());
+    let said = json_of(&run(&["restore", path(&backup), path(&restored), "--output", "json"]));
     assert_eq!(said["keysRequired"], json!(true), "{said}");
     story::refused_without_keys(&mut Server::command(&restored, any_port()));
 }
@@ -352,11 +326,9 @@ fn what_is_left_of_a_restore_that_broke_off_needs_keys() {
     let data = folder.path();
     create(data, &["--operator"]);
     Server::start(data, any_port()).stop();
-    let (backup, restored) = (other.path().join("backup"), other.path().join("restored"));
-    let [from, backup_at, to] = [data, &backup, &restored].map(|path| path.to_str().unwrap());
-    assert!(run(&["backup", backup_at, "--data", from]).status.success());
+    let (backup, restored) = backed_up(data, other.path());
     std::fs::write(backup.join("log/end.mark"), b"rotten").unwrap();
-    assert!(!run(&["restore", backup_at, to]).status.success());
+    refused(&run(&["restore", path(&backup), path(&restored)]), 1, &[]);
     assert!(restored.join("keys.required").exists());
 }
 
@@ -375,7 +347,7 @@ fn traces_have_the_request_and_not_the_key() {
     );
     let answer =
         get(&server, "/hub/transfers/b51ec534-ee48-4575-b6a9-ead2955b8069?x=secret-in-query", &headers);
-    assert!(answer.head.to_lowercase().contains("x-request-id: order-17"), "{}", answer.head);
+    assert!(answer.head_has("x-request-id: order-17"), "{}", answer.head);
     assert_eq!(get(&server, "/hub/stats", &format!("X-API-Key: {fsp1}\r\n")).status, 403);
     let made = get(&server, "/health", "x-request-id: not sane\r\n").head.to_lowercase();
     let id = made.lines().find_map(|line| line.strip_prefix("x-request-id: ")).unwrap();

@@ -98,9 +98,7 @@ fn may_have_become(before: Option<S>, now: Option<S>) -> bool {
 
 /// A hub whose checkpoints follow one another so closely that kills meet them and the merges of their runs.
 fn start(data: &Path, listen: SocketAddr) -> Server {
-    let mut command = Server::command(data, listen);
-    command.args(["--set", "checkpoint.log_bytes=65536"]);
-    Server::launch(&mut command)
+    Server::with(data, listen, &["checkpoint.log_bytes=65536"])
 }
 
 #[test]
@@ -161,8 +159,7 @@ fn kill_nine_loses_nothing_and_breaks_no_limit() {
         );
     });
     drop(connected);
-    server.stop();
-    let report = verify(folder.path());
+    let report = server.stop_and_verify(folder.path());
     assert_eq!(report["tornTail"], serde_json::Value::Null, "a clean stop leaves a clean log");
     assert_eq!(
         report["checkpoints"].as_array().map(Vec::len),

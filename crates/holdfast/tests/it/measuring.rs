@@ -2,13 +2,9 @@
 
 use serde_json::Value;
 
-use crate::support::server::{Server, any_port, folder, run};
-
-fn json(arguments: &[&str]) -> Value {
-    let output = run(arguments);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON on standard output")
-}
+use crate::support::command::{json_of, refused};
+use crate::support::server::{folder, fresh_hub, path, run};
+use crate::support::sink::Sink;
 
 fn rows<'r>(report: &'r Value, table: &str) -> &'r [Value] {
     report.pointer(&format!("/tables/{table}/rows")).and_then(Value::as_array).expect("rows")
@@ -17,10 +13,10 @@ fn rows<'r>(report: &'r Value, table: &str) -> &'r [Value] {
 #[test]
 fn bench_reports_every_shape() {
     let data = folder();
-    let data = data.path().to_str().expect("a plain path");
+    let data = path(data.path());
     let common = ["--payments", "600", "--runs", "1", "--accounts", "10", "--data", data, "--output", "json"];
     for (shape, cases) in [("batch", 2), ("single", 3)] {
-        let report = json(&[&["bench", "transfers", "--shape", shape][..], &common].concat());
+        let report = json_of(&run(&[&["bench", "transfers", "--shape", shape][..], &common].concat()));
         let [speed, costs, disks] = ["0", "1", "2"].map(|table| rows(&report, table));
         assert_eq!((costs.len(), disks.len()), (cases, cases), "{report}");
         assert!(speed.len() >= cases, "{report}");
@@ -40,20 +36,17 @@ fn bench_reports_every_shape() {
 
 #[test]
 fn bench_refuses_what_is_out_of_bounds() {
-    let output = run(&["bench", "transfers", "--batch", "8193"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("--batch must be from 1 to 8192"));
+    refused(&run(&["bench", "transfers", "--batch", "8193"]), 2, &["--batch must be from 1 to 8192"]);
 }
 
 #[test]
 fn load_counts_each_end_in_both_loops() {
-    let data = folder();
-    let server = Server::start(data.path(), any_port());
-    let url = format!("http://{}", server.address);
+    let (_data, server) = fresh_hub();
+    let url = server.url();
     let common =
         ["--payments", "1000", "--abort-percent", "10", "--expire-percent", "10", "--output", "json"];
     for pace in [&["--in-flight", "50"][..], &["--rate", "5000", "--in-flight", "500"]] {
-        let report = json(&[&["load", "transfers", "--url", &url][..], &common, pace].concat());
+        let report = json_of(&run(&[&["load", "transfers", "--url", &url][..], &common, pace].concat()));
         let count = |name: &str| report[name].as_u64().expect("a count");
         assert_eq!(count("payments"), 1000, "{report}");
         assert_eq!(count("settled") + count("aborted") + count("leftToExpire"), 1000, "{report}");
@@ -65,31 +58,22 @@ fn load_counts_each_end_in_both_loops() {
 
 #[test]
 fn load_wants_the_url_of_a_hub() {
-    let output = run(&["load", "transfers", "--url", "127.0.0.1:1"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("must begin with http://"));
+    refused(&run(&["load", "transfers", "--url", "127.0.0.1:1"]), 2, &["must begin with http://"]);
 }
 
 #[test]
 fn load_without_a_hub_says_so_soon() {
-    // A port that was free a moment ago.
-    let url = format!("http://{}", std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
-    let output = run(&["load", "transfers", "--url", &url]);
-    assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains(&format!("is a hub running at {url}? start one with `holdfast serve`")), "{said}");
+    let url = format!("http://{}", Sink::nowhere());
+    let said = format!("is a hub running at {url}? start one with `holdfast serve`");
+    refused(&run(&["load", "transfers", "--url", &url]), 1, &[&said]);
 }
 
 #[test]
 fn load_explains_a_seed_that_was_used_before() {
-    let data = folder();
-    let server = Server::start(data.path(), any_port());
-    let url = format!("http://{}", server.address);
+    let (_data, server) = fresh_hub();
+    let url = server.url();
     let again = ["load", "transfers", "--url", &url, "--payments", "10", "--seed", "7", "--output", "json"];
-    json(&again);
-    let output = run(&again);
-    assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("a run with the same --seed"), "{said}");
+    json_of(&run(&again));
+    refused(&run(&again), 1, &["a run with the same --seed"]);
     server.stop();
 }

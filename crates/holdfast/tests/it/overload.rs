@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use holdfast_domain::money::Amount;
 
 use crate::support::fspiop::{Payment, stored};
-use crate::support::server::{Server, any_port, folder, verify};
-use crate::support::world::{client, set_up};
+use crate::support::server::{Server, any_port, folder};
+use crate::support::world::participants;
 
 const CALLERS: u32 = 48;
 const REQUESTS_EACH: u32 = 60;
@@ -26,8 +26,7 @@ fn overload_is_refused_clearly_and_passes() {
     let mut command = Server::command(folder.path(), any_port());
     command.env("HOLDFAST_INTAKE_ITEMS_MAX", QUEUE);
     let server = Server::launch(&mut command);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { set_up(&client(&server).await, 2, Amount(1 << 40), Amount(1 << 40)).await });
+    participants(&server, 2, Amount(1 << 40), Amount(1 << 40));
     let before = memory_kib(&server);
     let (taken, refused) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -40,7 +39,7 @@ fn overload_is_refused_clearly_and_passes() {
                         202 => taken.fetch_add(1, Ordering::Relaxed),
                         429 => {
                             assert_eq!(answer.refusal().1, "2005");
-                            assert!(answer.head.to_lowercase().contains("retry-after: 1"), "{}", answer.head);
+                            assert!(answer.head_has("retry-after: 1"), "{}", answer.head);
                             refused.fetch_add(1, Ordering::Relaxed)
                         }
                         other => panic!("{other}: {answer:?}"),
@@ -56,6 +55,5 @@ fn overload_is_refused_clearly_and_passes() {
     assert!(grown < GROWTH_KIB_MAX, "memory grew by {grown} KiB");
     // It is over: the next one is taken at once.
     assert_eq!(Payment::new(1_000_000, "1").post().send(&server).status, 202);
-    server.stop();
-    verify(folder.path());
+    server.stop_and_verify(folder.path());
 }

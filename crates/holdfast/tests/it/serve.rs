@@ -1,89 +1,44 @@
 //! `holdfast serve` at its edges: addresses, directories, views, bad bodies.
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
-
 use holdfast_domain::money::Amount;
 use holdfast_domain::records::batch;
 use holdfast_domain::transfers::TransferState as S;
 use serde_json::{Value, json};
 
-use crate::support::server::{Server, any_port, binary, folder, run};
-use crate::support::world::{Payment, client, now, set_up};
+use crate::support::command::{assert_says, done, json_lines, refused};
+use crate::support::http::{Answer, exchange, get, head, on_the_wire};
+use crate::support::server::{Server, any_port, binary, folder, fresh_hub, path, run};
+use crate::support::world::{Payment, client, now, on_runtime, participants, set_up};
 
-/// One request, written byte by byte as given; the status and the body.
-fn exchange(server: &Server, request: &[u8]) -> (u16, String) {
-    let mut stream = TcpStream::connect(server.address).unwrap();
-    stream.write_all(request).unwrap();
-    answer(stream)
-}
+const BATCH: &str = "Content-Type: application/vnd.holdfast.batch\r\n";
 
-/// A client that breaks off: nothing more will come.
-fn break_off(server: &Server, request: &[u8]) {
-    let mut stream = TcpStream::connect(server.address).unwrap();
-    stream.write_all(request).unwrap();
-    stream.shutdown(Shutdown::Write).unwrap();
-    answer(stream);
-}
-
-fn answer(mut stream: TcpStream) -> (u16, String) {
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-    (status, answer.split_once("\r\n\r\n").map_or(String::new(), |(_, body)| body.to_owned()))
-}
-
-fn post(server: &Server, path: &str, body: &[u8]) -> (u16, String) {
-    exchange(server, &[announce(path, body.len()).as_bytes(), body].concat())
-}
-
-/// The head of a batch with so many bytes.
-fn announce(path: &str, bytes: usize) -> String {
-    format!(
-        "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/vnd.holdfast.batch\r\nContent-Length: {bytes}\r\n\r\n"
-    )
-}
-
-fn get(server: &Server, path: &str) -> (u16, Value) {
-    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    let (status, body) = exchange(server, request.as_bytes());
-    (status, serde_json::from_str(&body).unwrap_or(Value::Null))
-}
-
-fn error_code(body: &str) -> String {
-    let body: Value = serde_json::from_str(body).unwrap_or(Value::Null);
-    body["errorInformation"]["errorCode"].as_str().unwrap_or("none").to_owned()
+fn post(server: &Server, path: &str, body: &[u8]) -> Answer {
+    exchange(server, "POST", path, BATCH, body)
 }
 
 #[test]
 fn a_foreign_address_is_refused() {
     let folder = folder();
-    let data = folder.path().to_str().unwrap();
-    let output = run(&["serve", "--listen", "0.0.0.0:0", "--data", data]);
-    assert!(!output.status.success());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("not a loopback address"));
+    let data = path(folder.path());
+    refused(&run(&["serve", "--listen", "0.0.0.0:0", "--data", data]), 1, &["not a loopback address"]);
 }
 
 #[test]
 fn a_second_server_on_the_same_directory_is_refused() {
     let folder = folder();
     let _server = Server::start(folder.path(), any_port());
-    let output = run(&["serve", "--listen", "127.0.0.1:0", "--data", folder.path().to_str().unwrap()]);
-    assert!(!output.status.success(), "two writers on one log");
-    let said = String::from_utf8_lossy(&output.stderr);
+    let second = run(&["serve", "--listen", "127.0.0.1:0", "--data", path(folder.path())]);
     let expected = format!("another holdfast serves from {}", folder.path().display());
-    assert!(said.contains("holdfast:") && said.contains(&expected), "{said}");
+    // Two writers on one log.
+    refused(&second, 1, &["holdfast:", &expected]);
 }
 
 #[test]
 fn a_payment_is_seen_in_every_view() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (folder, server) = fresh_hub();
     let soon = now() + 60_000;
     let payment = |id| Payment { id, payer: 1, payee: 2, amount: 125_000, expiration: soon };
-    runtime.block_on(async {
+    on_runtime(async {
         let client = client(&server).await;
         set_up(&client, 2, Amount(1_000_000), Amount(1_000_000)).await;
         assert_eq!(client.prepare(payment(1).prepare()).await.unwrap().state, Some(S::Reserved));
@@ -91,8 +46,9 @@ fn a_payment_is_seen_in_every_view() {
         assert_eq!(client.prepare(payment(2).prepare()).await.unwrap().state, Some(S::Reserved));
     });
     let id = |number: u128| holdfast_domain::ids::TransferId(number).to_string();
-    let (status, committed) = get(&server, &format!("/hub/transfers/{}", id(1)));
-    assert_eq!(status, 200);
+    let committed = get(&server, &format!("/hub/transfers/{}", id(1)));
+    assert_eq!(committed.status, 200);
+    let committed = committed.json();
     let states: Vec<_> =
         committed["history"].as_array().unwrap().iter().map(|row| row["state"].clone()).collect();
     assert_eq!(json!(states), json!(["RECEIVED_PREPARE", "RESERVED", "RECEIVED_FULFIL", "COMMITTED"]));
@@ -104,24 +60,23 @@ fn a_payment_is_seen_in_every_view() {
         ])
     );
     assert_eq!(committed["transferState"], "COMMITTED");
-    let (_, holds) = get(&server, "/hub/holds?limit=1");
+    let holds = get(&server, "/hub/holds?limit=1").json();
     assert_eq!(holds["holds"][0]["transferId"], id(2));
-    let (_, next) = get(&server, &format!("/hub/holds?after={}", holds["next"].as_str().unwrap()));
+    let next = get(&server, &format!("/hub/holds?after={}", holds["next"].as_str().unwrap())).json();
     assert_eq!(next["holds"], json!([]));
-    let (_, stats) = get(&server, "/hub/stats");
+    let stats = get(&server, "/hub/stats").json();
     assert_eq!((&stats["transfers"], &stats["openHolds"]), (&json!(2), &json!(1)));
     assert_eq!(stats["nextExpiration"], holds["holds"][0]["expiration"], "to the millisecond");
     for limit in [0, 1_001, 5_000] {
-        let (status, refused) = get(&server, &format!("/hub/holds?limit={limit}"));
-        assert_eq!((status, &refused["errorInformation"]["errorCode"]), (400, &json!("3101")));
+        get(&server, &format!("/hub/holds?limit={limit}")).is_refused(400, "3101");
     }
-    assert_eq!(get(&server, "/health").0, 200);
-    assert_eq!(get(&server, &format!("/hub/transfers/{}", id(9))).0, 404);
-    assert_eq!(get(&server, "/nowhere").0, 404);
-    assert_eq!(post(&server, "/hub/stats", b"").0, 405);
+    assert_eq!(get(&server, "/health").status, 200);
+    assert_eq!(get(&server, &format!("/hub/transfers/{}", id(9))).status, 404);
+    assert_eq!(get(&server, "/nowhere").status, 404);
+    assert_eq!(post(&server, "/hub/stats", b"").status, 405);
 
-    let data = folder.path().to_str().unwrap();
-    let topics = String::from_utf8(run(&["log", "topics", "--data", data]).stdout).unwrap();
+    let data = path(folder.path());
+    let topics = done(&run(&["log", "topics", "--data", data]));
     let count = |topic: &str| {
         topics.lines().find_map(|line| line.strip_prefix(topic)).map(|rest| rest.trim().to_owned())
     };
@@ -129,21 +84,16 @@ fn a_payment_is_seen_in_every_view() {
         [count("transfers"), count("position"), count("notifications")],
         [Some("3".to_owned()), Some("3".to_owned()), Some("3".to_owned())]
     );
-    let read = run(&["log", "read", "transfers", "--data", data]).stdout;
-    let lines: Vec<Value> =
-        String::from_utf8(read).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines = json_lines(&run(&["log", "read", "transfers", "--data", data]));
     let actions: Vec<_> = lines.iter().map(|line| line["action"].clone()).collect();
     assert_eq!(json!(actions), json!(["prepare", "commit", "prepare"]));
     let from = lines[1]["offset"].to_string();
-    let rest = run(&["log", "read", "transfers", "--from", &from, "--count", "1", "--data", data]).stdout;
-    assert_eq!(String::from_utf8(rest).unwrap().lines().count(), 1);
+    let rest = run(&["log", "read", "transfers", "--from", &from, "--count", "1", "--data", data]);
+    assert_eq!(json_lines(&rest).len(), 1);
     // Derived messages have the offset of their frame, and the bound is on what is printed.
     let offsets = |from: &str| -> Vec<u64> {
-        let read = run(&["log", "read", "position", "--from", from, "--data", data]).stdout;
-        let lines = String::from_utf8(read).unwrap();
-        let offset =
-            |line: &str| serde_json::from_str::<Value>(line).unwrap()["offset"].as_u64().expect("an offset");
-        lines.lines().map(offset).collect()
+        let lines = json_lines(&run(&["log", "read", "position", "--from", from, "--data", data]));
+        lines.iter().map(|line| line["offset"].as_u64().expect("an offset")).collect()
     };
     let all = offsets("0");
     for from in 0..=all[2] + 1 {
@@ -155,12 +105,10 @@ fn a_payment_is_seen_in_every_view() {
 
 #[test]
 fn a_transfer_that_failed_says_why_in_every_view() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (folder, server) = fresh_hub();
     let soon = now() + 60_000;
     let payment = |id, amount| Payment { id, payer: 1, payee: 2, amount, expiration: soon };
-    runtime.block_on(async {
+    on_runtime(async {
         let client = client(&server).await;
         set_up(&client, 2, Amount(10), Amount(1_000)).await;
         client.prepare(payment(1, 5).prepare()).await.unwrap();
@@ -173,20 +121,15 @@ fn a_transfer_that_failed_says_why_in_every_view() {
     });
     let error = |number: u128| {
         let id = holdfast_domain::ids::TransferId(number);
-        get(&server, &format!("/hub/transfers/{id}")).1["errorInformation"].clone()
+        get(&server, &format!("/hub/transfers/{id}")).json()["errorInformation"].clone()
     };
     assert_eq!(error(1), json!({"errorCode": "5104", "errorDescription": "the payee's own code"}));
     let wrong = "Generic validation error - the fulfilment does not match the condition";
     assert_eq!(error(2), json!({"errorCode": "3100", "errorDescription": wrong}));
     assert_eq!(error(3), json!({"errorCode": "4200", "errorDescription": "Payer limit error"}));
-    let data = folder.path().to_str().unwrap();
-    let read = run(&["log", "read", "notifications", "--data", data]).stdout;
-    let told: Vec<(Value, Value)> = String::from_utf8(read)
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap())
-        .map(|line| (line["tells"].clone(), line["error"].clone()))
-        .collect();
+    let data = path(folder.path());
+    let lines = json_lines(&run(&["log", "read", "notifications", "--data", data]));
+    let told: Vec<_> = lines.iter().map(|line| (line["tells"].clone(), line["error"].clone())).collect();
     let expected = [
         (json!("prepared"), Value::Null),
         (json!("aborted"), json!("5104")),
@@ -202,21 +145,14 @@ fn a_transfer_that_failed_says_why_in_every_view() {
 fn a_damaged_log_is_a_finding_and_an_empty_directory_is_not_a_log() {
     use std::os::unix::fs::FileExt;
     let folder = folder();
-    let data = folder.path().to_str().unwrap();
+    let data = path(folder.path());
     for command in [&["verify", "--output", "json"][..], &["log", "topics"], &["log", "read", "position"]] {
         let output = run(&[command, &["--data", data]].concat());
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{said}");
-        assert!(
-            said.contains(&format!("there is no Holdfast data in {data}; name it with --data")),
-            "{said}"
-        );
+        refused(&output, 2, &[&format!("there is no Holdfast data in {data}; name it with --data")]);
+        assert_eq!(output.stdout, b"");
     }
     let server = Server::start(folder.path(), any_port());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        set_up(&client(&server).await, 2, Amount(10), Amount(1_000)).await;
-    });
+    participants(&server, 2, Amount(10), Amount(1_000));
     server.kill();
     let segment = folder.path().join("log/00000000000000000000.seg");
     let file = std::fs::OpenOptions::new().write(true).open(segment).unwrap();
@@ -227,8 +163,7 @@ fn a_damaged_log_is_a_finding_and_an_empty_directory_is_not_a_log() {
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((output.status.code(), &answer["good"]), (Some(0), &json!(true)));
     assert!(answer["tornTail"]["meaning"].as_str().unwrap().contains("unless the disk rots"), "{answer}");
-    let text = run(&["verify", "--data", data]);
-    assert!(String::from_utf8_lossy(&text.stdout).contains("an unfinished or rotten last write"));
+    assert_says(&done(&run(&["verify", "--data", data])), &["an unfinished or rotten last write"]);
     // One in the middle: others after it prove that it had been acknowledged.
     file.write_all_at(&[0xff; 8], 4_096 * 2 + 100).unwrap();
     let output = run(&["verify", "--output", "json", "--data", data]);
@@ -239,16 +174,13 @@ fn a_damaged_log_is_a_finding_and_an_empty_directory_is_not_a_log() {
 
 #[test]
 fn an_address_that_is_none_is_explained() {
-    let output = run(&["serve", "--listen", "4000"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("such as 127.0.0.1:4000"));
+    refused(&run(&["serve", "--listen", "4000"]), 2, &["such as 127.0.0.1:4000"]);
 }
 
 #[test]
 fn the_tail_of_the_log_shows_what_becomes_durable() {
     use std::io::BufRead;
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
+    let (folder, server) = fresh_hub();
     let mut tail = binary()
         .args(["log", "tail", "transfers", "--from", "0", "--data"])
         .arg(folder.path())
@@ -256,8 +188,7 @@ fn the_tail_of_the_log_shows_what_becomes_durable() {
         .spawn()
         .unwrap();
     let mut lines = std::io::BufReader::new(tail.stdout.take().unwrap()).lines();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
+    on_runtime(async {
         let client = client(&server).await;
         set_up(&client, 2, Amount(1_000_000), Amount(1_000_000)).await;
         for id in 1..=2 {
@@ -275,8 +206,7 @@ fn the_tail_of_the_log_shows_what_becomes_durable() {
 
 #[test]
 fn a_bad_body_is_refused_with_its_reason_and_stores_nothing() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
+    let (_folder, server) = fresh_hub();
     let batch_of = |count: u32, records: &[u8]| [&batch::request_header(count)[..], records].concat();
     let mut prepare = vec![0_u8; 128];
     prepare[0] = 1;
@@ -303,21 +233,22 @@ fn a_bad_body_is_refused_with_its_reason_and_stores_nothing() {
         ("too many records", batch_of(8_193, &[]), 400, "3103"),
     ];
     for (what, body, status, code) in cases {
-        let (answered, text) = post(&server, "/hub/batch", &body);
-        assert_eq!((answered, error_code(&text).as_str()), (status, code), "{what}: {text}");
+        let answer = post(&server, "/hub/batch", &body);
+        assert_eq!(answer.refusal(), (status, code.to_owned()), "{what}: {answer:?}");
     }
     // It is refused for what it announces. Whoever sends it all the same may be cut off in the middle.
-    let (status, text) = exchange(&server, announce("/hub/batch", 1_100_000).as_bytes());
-    assert_eq!((status, error_code(&text).as_str()), (400, "3104"));
+    let announced = head("POST", "/hub/batch", BATCH, 1_100_000);
+    on_the_wire(&server, announced.as_bytes(), false).is_refused(400, "3104");
     // A bad record at the end: the good ones before it are not stored either.
-    let (status, text) = post(&server, "/hub/batch", &batch_of(2, &[prepare.clone(), with(0, 77)].concat()));
-    assert_eq!(status, 400);
-    assert!(text.contains("record 1"), "the reason names the record: {text}");
+    let answer = post(&server, "/hub/batch", &batch_of(2, &[prepare.clone(), with(0, 77)].concat()));
+    assert_eq!(answer.status, 400);
+    assert!(answer.body.contains("record 1"), "the reason names the record: {answer:?}");
     // A body that breaks off, and one that never comes.
-    break_off(&server, b"POST /hub/batch HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\n\r\nHFBQ");
-    break_off(&server, b"\x00\xff\x00 not http at all\r\n\r\n");
-    let (_, stats) = get(&server, "/hub/stats");
+    let beginning = [head("POST", "/hub/batch", "", 500).as_bytes(), b"HFBQ"].concat();
+    on_the_wire(&server, &beginning, true);
+    on_the_wire(&server, b"\x00\xff\x00 not http at all\r\n\r\n", true);
+    let stats = get(&server, "/hub/stats").json();
     assert_eq!((&stats["transfers"], &stats["log"]["records"]), (&json!(0), &json!(0)));
-    assert_eq!(post(&server, "/hub/batch", &batch_of(0, &[])).0, 200, "an empty batch is fine");
+    assert_eq!(post(&server, "/hub/batch", &batch_of(0, &[])).status, 200, "an empty batch is fine");
     server.stop();
 }

@@ -3,10 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Output;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
@@ -14,27 +13,20 @@ use holdfast_client::{Batch, Checkout, CheckoutReply, ORDER_BYTES_MAX};
 use holdfast_domain::shop::{TrNum, Why};
 use serde_json::{Value, json};
 
-use crate::support::http::{Answer, exchange};
-use crate::support::server::{Server, any_port, folder, run, verify};
-use crate::support::world::client;
-
-#[track_caller]
-fn post(server: &Server, path: &str) -> Answer {
-    let answer = exchange(server, "POST", path, "", b"");
-    assert!(matches!(answer.status, 200..=202), "POST {path}: {answer:?}");
-    answer
-}
+use crate::support::command::{self, assert_says, done, json_of};
+use crate::support::http::{exchange, figure, send};
+use crate::support::server::{Server, any_port, folder, fresh_hub, run, verify};
+use crate::support::shop::{at_once, checkout, item, order, post, user};
+use crate::support::sink::Sink;
+use crate::support::wait::await_that;
+use crate::support::world::{client, on_runtime};
 
 #[track_caller]
 fn get(server: &Server, path: &str) -> Value {
     let answer = exchange(server, "GET", path, "", b"");
     assert_eq!(answer.status, 200, "GET {path}: {answer:?}");
-    assert!(answer.head.to_lowercase().contains("content-type: application/json"), "{answer:?}");
+    assert!(answer.head_has("content-type: application/json"), "{answer:?}");
     answer.json()
-}
-
-fn id(answer: &Answer, name: &str) -> String {
-    answer.json()[name].as_str().unwrap_or_else(|| panic!("no {name} in {answer:?}")).to_owned()
 }
 
 /// Numbers that are the same each time.
@@ -44,26 +36,9 @@ fn drawn(number: u64, bound: u64) -> usize {
         % usize::try_from(bound).unwrap()
 }
 
-/// Does the same to each of `things` on so many threads, and gives what came of it in their order.
-fn at_once<T: Sync, R: Send>(threads: usize, things: &[T], act: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let done: Mutex<BTreeMap<usize, R>> = Mutex::new(BTreeMap::new());
-    std::thread::scope(|scope| {
-        for first in 0..threads {
-            let (done, act) = (&done, &act);
-            scope.spawn(move || {
-                for (place, thing) in things.iter().enumerate().skip(first).step_by(threads) {
-                    let result = act(thing);
-                    done.lock().unwrap().insert(place, result);
-                }
-            });
-        }
-    });
-    done.into_inner().unwrap().into_values().collect()
-}
-
 fn sum_of_credit(server: &Server, users: &[String]) -> u64 {
     let credit =
-        |user: &String| get(server, &format!("/payment/find_user/{user}"))["credit"].as_u64().unwrap();
+        |_, user: &String| get(server, &format!("/payment/find_user/{user}"))["credit"].as_u64().unwrap();
     at_once(16, users, credit).into_iter().sum()
 }
 
@@ -71,26 +46,18 @@ fn sum_of_credit(server: &Server, users: &[String]) -> u64 {
 #[test]
 fn a_thousand_orders_on_a_hundred_units_pay_exactly_a_hundred() {
     const ORDERS: u64 = 1_000;
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
-    let item = id(&post(&server, "/stock/item/create/1"), "item_id");
-    post(&server, &format!("/stock/add/{item}/100"));
+    let (folder, server) = fresh_hub();
+    let item = item(&server, 1, 100);
     let numbers: Vec<u64> = (0..ORDERS).collect();
-    let users = at_once(16, &numbers, |_| {
-        let user = id(&post(&server, "/payment/create_user"), "user_id");
-        post(&server, &format!("/payment/add_funds/{user}/1"));
-        user
-    });
-    let orders: Vec<(String, usize)> = at_once(16, &numbers, |number| {
+    let users = at_once(16, &numbers, |_, _| user(&server, 1));
+    let orders: Vec<(String, usize)> = at_once(16, &numbers, |_, number| {
         let user = drawn(*number, ORDERS);
-        let order = id(&post(&server, &format!("/orders/create/{}", users[user])), "order_id");
-        post(&server, &format!("/orders/addItem/{order}/{item}/1"));
-        (order, user)
+        (order(&server, &users[user], &item, 1), user)
     });
     let buyers: BTreeSet<usize> = orders.iter().map(|(_, user)| *user).collect();
     assert!((100..1_000).contains(&buyers.len()), "some users have several orders");
 
-    let told = at_once(100, &orders, |(order, _)| {
+    let told = at_once(100, &orders, |_, (order, _)| {
         exchange(&server, "POST", &format!("/orders/checkout/{order}"), "", b"").status
     });
 
@@ -98,7 +65,7 @@ fn a_thousand_orders_on_a_hundred_units_pay_exactly_a_hundred() {
     assert_eq!(told.iter().filter(|status| **status == 200).count(), 100);
     assert_eq!(get(&server, &format!("/stock/find/{item}")), json!({"stock": 0, "price": 1}));
     assert_eq!(sum_of_credit(&server, &users), 900);
-    let paid = at_once(16, &orders, |(order, user)| {
+    let paid = at_once(16, &orders, |_, (order, user)| {
         let shown = get(&server, &format!("/orders/find/{order}"));
         shown["paid"].as_bool().unwrap().then_some(*user)
     });
@@ -111,8 +78,7 @@ fn a_thousand_orders_on_a_hundred_units_pay_exactly_a_hundred() {
         let credit = u64::from(!payers.contains(&place));
         assert_eq!(get(&server, &format!("/payment/find_user/{user}"))["credit"], credit);
     }
-    server.stop();
-    verify(folder.path());
+    server.stop_and_verify(folder.path());
 }
 
 /// What came of a checkout at a server that may be gone.
@@ -188,16 +154,11 @@ fn kill_nine_in_the_middle_of_checkouts_charges_once_or_not_at_all() {
     const STOCK: u64 = 250;
     let folder = folder();
     let mut server = Server::start(folder.path(), any_port());
-    let item = id(&post(&server, "/stock/item/create/1"), "item_id");
-    post(&server, &format!("/stock/add/{item}/{STOCK}"));
+    let item = item(&server, 1, STOCK);
     // Each user can pay one of its two orders, and there is not enough for all users: both sides refuse some.
     post(&server, &format!("/payment/batch_init/{USERS}/1"));
     let numbers: Vec<u64> = (0..600).collect();
-    let orders = at_once(16, &numbers, |number| {
-        let order = id(&post(&server, &format!("/orders/create/{}", number % USERS)), "order_id");
-        post(&server, &format!("/orders/addItem/{order}/{item}/1"));
-        order
-    });
+    let orders = at_once(16, &numbers, |_, number| order(&server, &(number % USERS).to_string(), &item, 1));
     let mut answers: BTreeMap<String, u16> = BTreeMap::new();
     let (mut unanswered, mut cut) = (orders.clone(), 0);
     for after in [100; 3] {
@@ -213,7 +174,7 @@ fn kill_nine_in_the_middle_of_checkouts_charges_once_or_not_at_all() {
         }
     }
     assert!(cut > 0, "no checkout was cut off by three kills: this shows nothing");
-    let repeated = at_once(32, &unanswered, |order| {
+    let repeated = at_once(32, &unanswered, |_, order| {
         exchange(&server, "POST", &format!("/orders/checkout/{order}"), "", b"").status
     });
     answers.extend(unanswered.into_iter().zip(repeated));
@@ -230,13 +191,12 @@ fn kill_nine_in_the_middle_of_checkouts_charges_once_or_not_at_all() {
         let state = &get(&server, &format!("/hub/checkouts/{order}"))["state"];
         assert_eq!(state, if *status == 200 { "paid" } else { "not_paid" }, "order {order}");
     }
-    server.stop();
-    verify(folder.path());
+    server.stop_and_verify(folder.path());
 }
 
 /// Runs `holdfast checkouts`.
 fn checkouts(server: &Server, arguments: &str) -> Output {
-    let url = format!("http://{}", server.address);
+    let url = server.url();
     let words: Vec<&str> = arguments.split_whitespace().collect();
     run(&[&["checkouts"], &words[..], &["--url", &url]].concat())
 }
@@ -244,57 +204,43 @@ fn checkouts(server: &Server, arguments: &str) -> Output {
 /// For programs.
 #[track_caller]
 fn told(server: &Server, arguments: &str) -> Value {
-    let output = checkouts(server, &format!("{arguments} --output json"));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON")
+    json_of(&checkouts(server, &format!("{arguments} --output json")))
 }
 
 /// For people.
 #[track_caller]
 fn says(server: &Server, arguments: &str, parts: &[&str]) {
-    let output = checkouts(server, arguments);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).expect("text");
-    for part in parts {
-        assert!(text.contains(part), "'{part}' is not in: {text}");
-    }
+    assert_says(&done(&checkouts(server, arguments)), parts);
 }
 
 #[track_caller]
 fn refused(server: &Server, arguments: &str, part: &str) {
-    let output = checkouts(server, arguments);
-    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains(part), "'{part}' is not in: {said}");
+    command::refused(&checkouts(server, arguments), 1, &[part]);
 }
 
 /// A hub with both sides outside, where nobody listens: checkouts stay open.
 fn with_both_sides_outside(data: &Path) -> Server {
-    let nobody =
-        TcpListener::bind(any_port()).and_then(|listener| listener.local_addr()).expect("a free port");
-    let mut command = Server::command(data, any_port());
-    for side in ["payment", "stock"] {
-        command.args(["--set", &format!("shop.{side}=http://{nobody}/")]);
-    }
-    Server::launch(&mut command)
+    let nobody = Sink::nowhere();
+    let sides = ["payment", "stock"].map(|side| format!("shop.{side}=http://{nobody}/"));
+    Server::with(data, any_port(), &sides.each_ref().map(String::as_str))
 }
 
 /// An order of one unit for a price of 20, by a user who has so much.
 fn order_of_one(server: &Server) -> String {
-    let item = id(&post(server, "/stock/item/create/20"), "item_id");
-    post(server, &format!("/stock/add/{item}/1"));
-    let user = id(&post(server, "/payment/create_user"), "user_id");
-    post(server, &format!("/payment/add_funds/{user}/20"));
-    let order = id(&post(server, &format!("/orders/create/{user}")), "order_id");
-    post(server, &format!("/orders/addItem/{order}/{item}/1"));
-    order
+    order(server, &user(server, 20), &item(server, 20, 1), 1)
+}
+
+/// Begins a checkout that stays open.
+#[track_caller]
+fn begin(server: &Server, order: &str, deadline_ms: u64) {
+    let begun = checkout(server, &format!("{order}?waitMs=0&deadlineMs={deadline_ms}"));
+    assert_eq!((begun.status, &begun.json()["state"]), (202, &json!("pending")), "{begun:?}");
 }
 
 #[track_caller]
 fn answers(server: &Server, order: &str, tr: u32, side: &str, outcome: &str) {
     let body = json!({"outcome": outcome}).to_string();
-    let path = format!("/hub/checkouts/{order}/{tr}/{side}");
-    let answer = exchange(server, "POST", &path, "Content-Type: application/json\r\n", body.as_bytes());
+    let answer = send(server, "POST", &format!("/hub/checkouts/{order}/{tr}/{side}"), &body);
     assert_eq!(answer.status, 200, "{answer:?}");
 }
 
@@ -308,8 +254,7 @@ fn operators_see_what_a_checkout_waits_for_and_end_it() {
     refused(&server, &format!("retry {order}"), "the hub refuses POST /hub/checkouts/");
     refused(&server, &format!("cancel {order}"), "409");
     for order in [&order, &other] {
-        let begun = post(&server, &format!("/shop/orders/checkout/{order}?waitMs=0&deadlineMs=600000"));
-        assert_eq!((begun.status, &begun.json()["state"]), (202, &json!("pending")), "{begun:?}");
+        begin(&server, order, 600_000);
     }
 
     let list = told(&server, "list");
@@ -358,8 +303,7 @@ fn operators_see_what_a_checkout_waits_for_and_end_it() {
     let server = with_both_sides_outside(folder.path());
     assert_eq!(told(&server, "list")["checkouts"][0]["order"], other);
     says(&server, &format!("show {order}"), &["is paid (try 2)"]);
-    server.stop();
-    verify(folder.path());
+    server.stop_and_verify(folder.path());
     let output = run(&["checkouts", "show", ""]);
     assert_eq!(output.status.code(), Some(2), "no order is called so");
 }
@@ -371,17 +315,14 @@ fn nothing_is_pending_past_its_deadline_after_a_kill() {
     let server = with_both_sides_outside(folder.path());
     let orders: Vec<String> = (0..8).map(|_| order_of_one(&server)).collect();
     for order in &orders {
-        let begun = post(&server, &format!("/shop/orders/checkout/{order}?waitMs=0&deadlineMs=700"));
-        assert_eq!(begun.status, 202, "{begun:?}");
+        begin(&server, order, 700);
     }
     // One side of half of them has taken; it must be asked to give back.
     orders.iter().step_by(2).for_each(|order| answers(&server, order, 1, "pay", "psucc"));
     server.kill();
     let server = with_both_sides_outside(folder.path());
     // Whoever joins waits for what the sides give back, which they do not say: at the end of the wait it is decided.
-    let joined = at_once(8, &orders, |order| {
-        exchange(&server, "POST", &format!("/shop/orders/checkout/{order}?waitMs=2500"), "", b"")
-    });
+    let joined = at_once(8, &orders, |_, order| checkout(&server, &format!("{order}?waitMs=2500")));
     for answer in joined {
         assert_eq!((answer.status, &answer.json()["state"]), (504, &json!("cancelling")), "{answer:?}");
     }
@@ -393,14 +334,12 @@ fn nothing_is_pending_past_its_deadline_after_a_kill() {
         says(&server, &format!("show {order}"), &["is not_paid; try 1 failed: its deadline passed"]);
     }
     says(&server, "list", &["no checkout is open"]);
-    server.stop();
-    verify(folder.path());
+    server.stop_and_verify(folder.path());
 }
 
 #[test]
 fn checkouts_go_into_batches() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
+    let (folder, server) = fresh_hub();
     let (paid, poor, sold_out) = (order_of_one(&server), order_of_one(&server), order_of_one(&server));
     let of = |order: &str| get(&server, &format!("/orders/find/{order}"));
     let user = of(&poor)["user_id"].as_str().unwrap().to_owned();
@@ -408,8 +347,7 @@ fn checkouts_go_into_batches() {
     let item = of(&sold_out)["items"][0][0].as_str().unwrap().to_owned();
     post(&server, &format!("/stock/subtract/{item}/1"));
 
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
+    on_runtime(async {
         let client = client(&server).await;
         let checkout = |order: &str| Checkout::of(order.parse().expect("an id"));
         let tr = TrNum::FIRST;
@@ -444,24 +382,16 @@ fn checkouts_go_into_batches() {
     });
     assert_eq!((&of(&paid)["paid"], &of(&poor)["paid"]), (&json!(true), &json!(false)));
     assert_eq!(get(&server, &format!("/payment/find_user/{user}"))["credit"], 19, "nothing was kept");
-    server.stop();
-    verify(folder.path());
-}
-
-fn json_of(arguments: &[&str]) -> Value {
-    let output = run(arguments);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON on standard output")
+    server.stop_and_verify(folder.path());
 }
 
 #[test]
 fn load_checkout_counts_each_end_in_both_loops() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
-    let url = format!("http://{}", server.address);
+    let (folder, server) = fresh_hub();
+    let url = server.url();
     let common = ["load", "checkout", "--url", &url, "--users", "100", "--items", "100", "--output", "json"];
     let failing = ["--orders", "1000", "--checkouts", "1000", "--failing-percent", "20"];
-    let report = json_of(&[&common[..], &failing].concat());
+    let report = json_of(&run(&[&common[..], &failing].concat()));
     let count = |report: &Value, name: &str| report[name].as_u64().expect("a count");
     let failed = |report: &Value, name: &str| report["failed"][name].as_u64().unwrap_or(0);
     let by_side = [failed(&report, "payment-refused"), failed(&report, "stock-refused")];
@@ -471,12 +401,11 @@ fn load_checkout_counts_each_end_in_both_loops() {
     assert_eq!(report["trouble"], Value::Null);
     assert_eq!(report["books"]["unitsGone"], 2 * count(&report, "paid"), "{report}");
 
-    let output = run(&common);
-    assert_eq!(output.status.code(), Some(1), "there is a shop already");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("--replace"));
+    // There is a shop already.
+    command::refused(&run(&common), 1, &["--replace"]);
 
     let open = ["--orders", "400", "--checkouts", "600", "--rate", "2000", "--replace"];
-    let report = json_of(&[&common[..], &open].concat());
+    let report = json_of(&run(&[&common[..], &open].concat()));
     assert_eq!((count(&report, "paid"), count(&report, "paidBefore")), (400, 200), "{report}");
     assert!(report["seconds"].as_f64() > Some(0.29), "{report}");
     server.stop();
@@ -490,24 +419,15 @@ fn load_checkout_counts_each_end_in_both_loops() {
 /// The load waits for the hub to come back, asks again for what was lost, and the books balance.
 #[test]
 fn load_checkout_goes_on_with_a_hub_that_was_killed() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
+    let (folder, server) = fresh_hub();
     let address = server.address;
     let url = format!("http://{address}");
     let report = std::thread::scope(|scope| {
         let sizes = ["--users", "100", "--items", "100", "--orders", "50000", "--seconds", "3"];
         let common = ["load", "checkout", "--url", &url, "--output", "json"];
-        let load = scope.spawn(move || json_of(&[&common[..], &sizes].concat()));
-        let is_paying = || {
-            let metrics = exchange(&server, "GET", "/metrics", "", b"").body;
-            let paid = metrics.lines().find_map(|line| {
-                line.strip_prefix("holdfast_checkout_decisions_total{verdict=\"paid\"} ")?.parse().ok()
-            });
-            paid.is_some_and(|paid: u64| paid > 500)
-        };
-        while !is_paying() {
-            std::thread::yield_now();
-        }
+        let load = scope.spawn(move || json_of(&run(&[&common[..], &sizes].concat())));
+        let paid = || figure(&server, "holdfast_checkout_decisions_total{verdict=\"paid\"}");
+        await_that("it pays", paid, |paid: &Option<u64>| *paid > Some(500));
         server.kill();
         let server = Server::start(folder.path(), address);
         let report = load.join().expect("the load ends");
@@ -525,7 +445,7 @@ fn bench_checkout_reports_every_case() {
     let data = data.path().to_str().expect("a plain path");
     let sizes = ["--checkouts", "3000", "--http-checkouts", "600", "--connections", "8"];
     let common = ["bench", "checkout", "--runs", "1", "--data", data, "--output", "json"];
-    let report = json_of(&[&common[..], &sizes].concat());
+    let report = json_of(&run(&[&common[..], &sizes].concat()));
     let rows = |table: usize| report["tables"][table]["rows"].as_array().expect("rows");
     assert_eq!((rows(0).len(), rows(1).len(), rows(2).len()), (7, 7, 7), "{report}");
     for row in rows(0) {
@@ -543,7 +463,6 @@ fn bench_checkout_reports_every_case() {
         0,
         "without --keep nothing is left"
     );
-    let output = run(&["bench", "checkout", "--checkouts", "2m"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("--checkouts must be from 1 to 1000000"));
+    let out_of_bounds = run(&["bench", "checkout", "--checkouts", "2m"]);
+    command::refused(&out_of_bounds, 2, &["--checkouts must be from 1 to 1000000"]);
 }

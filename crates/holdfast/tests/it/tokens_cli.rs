@@ -1,68 +1,51 @@
 //! `holdfast tokens …` and `holdfast load tokens` against a real hub, and the example for Go.
 
-use crate::support::scenarios::Scenarios;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::support::server::{Server, any_port, folder, run, verify};
+use crate::support::command::{self, assert_says, done, json_of};
+use crate::support::http::{rows_of_all_pages, send};
+use crate::support::scenarios::Scenarios;
+use crate::support::server::{Server, any_port, folder, fresh_hub, path, run, verify};
+use crate::support::shop::text;
+use crate::support::sink::Sink;
 
-fn url(server: &Server) -> String {
-    format!("http://{}", server.address)
-}
-
-/// Runs `holdfast tokens` for programs.
-fn ask(server: &Server, arguments: &str) -> Output {
-    let url = url(server);
+/// Runs `holdfast tokens` with these words, and `more` behind them; `@alice` is a wallet and its currency.
+fn tokens(server: &Server, arguments: &str, more: &[&str]) -> Output {
+    let url = server.url();
+    let arguments = arguments.replace("@alice", "--wallet alice --currency EUR");
     let words: Vec<&str> = arguments.split_whitespace().collect();
-    run(&[&["tokens"], &words[..], &["--url", &url, "--output", "json"]].concat())
+    run(&[&["tokens"], &words[..], &["--url", &url], more].concat())
 }
 
-/// Runs `holdfast tokens` for people.
-fn say(server: &Server, arguments: &str) -> String {
-    let url = url(server);
-    let words: Vec<&str> = arguments.split_whitespace().collect();
-    let output = run(&[&["tokens"], &words[..], &["--url", &url]].concat());
-    assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("text")
-}
-
+/// What it says to people.
 #[track_caller]
-fn json_of(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON")
+fn say(server: &Server, arguments: &str) -> String {
+    done(&tokens(server, arguments, &[]))
 }
 
+/// What it says to programs.
 #[track_caller]
 fn told(server: &Server, arguments: &str) -> Value {
-    json_of(&ask(server, arguments))
+    json_of(&tokens(server, arguments, &JSON))
 }
 
 /// What a refusal says; it exits with 1.
 #[track_caller]
-fn refused(server: &Server, arguments: &str) -> String {
-    let output = ask(server, arguments);
-    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
+fn refused(server: &Server, arguments: &str, parts: &[&str]) -> String {
+    let output = tokens(server, arguments, &JSON);
     assert_eq!(output.stdout, b"");
-    String::from_utf8_lossy(&output.stderr).into_owned()
+    command::refused(&output, 1, parts)
 }
 
-#[track_caller]
-fn assert_says(text: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(text.contains(part), "'{part}' is not in: {text}");
-    }
-}
-
-const ALICE: &str = "--wallet alice --currency EUR";
-
+const JSON: [&str; 2] = ["--output", "json"];
 #[test]
 fn a_wallet_by_hand() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
-    let issued =
-        told(&server, &format!("issue {ALICE} --quantity 30,70,500 --issuer bank --attribute grade=a"));
+    let (_folder, server) = fresh_hub();
+    let issued = told(&server, "issue @alice --quantity 30,70,500 --issuer bank --attribute grade=a");
     assert_eq!(issued["tokens"].as_array().map(Vec::len), Some(3));
     assert_eq!(issued["tokens"][2]["quantity"], "500");
     assert_eq!(issued["tokens"][0]["attributes"], json!({"grade": "a"}));
@@ -71,13 +54,13 @@ fn a_wallet_by_hand() {
         &["five", "bob", "EUR"],
     );
 
-    let balance = told(&server, &format!("balance {ALICE}"));
+    let balance = told(&server, "balance @alice");
     assert_eq!(
         (&balance["total"], &balance["free"], &balance["tokens"]),
         (&json!("600"), &json!("600"), &json!(3))
     );
     assert_says(
-        &say(&server, &format!("balance {ALICE}")),
+        &say(&server, "balance @alice"),
         &[
             "alice has 600 EUR in 3 tokens: 600 free, 0 locked",
             "10 to 99",
@@ -88,29 +71,26 @@ fn a_wallet_by_hand() {
     assert_says(&say(&server, "balance --wallet nobody --currency EUR"), &["nobody has 0 EUR in 0 tokens"]);
 
     // 30 + 70, not the 500.
-    let selected = told(&server, &format!("select --spender p1 {ALICE} --amount 100 --lease-ms 50000"));
+    let selected = told(&server, "select --spender p1 @alice --amount 100 --lease-ms 50000");
     assert_eq!((&selected["sum"], &selected["change"]), (&json!("100"), &json!("0")));
-    assert_eq!(
-        told(&server, &format!("select --spender p1 {ALICE} --amount 100 --lease-ms 50000")),
-        selected
-    );
+    assert_eq!(told(&server, "select --spender p1 @alice --amount 100 --lease-ms 50000"), selected);
     let fence = selected["fence"].as_str().expect("a string");
 
     let locks = told(&server, "locks --wallet alice");
     assert_eq!(locks["locks"][0]["holder"], "p1");
     assert_eq!(locks["locks"][0]["tokens"].as_array().map(Vec::len), Some(2));
-    assert_eq!(told(&server, "locks --spender p2"), json!({"locks": [], "next": null}));
+    for other in ["locks --spender p2", "locks --currency USD"] {
+        assert_eq!(told(&server, other), json!({"locks": [], "next": null}), "{other}");
+    }
+    assert_eq!(told(&server, "locks --currency EUR")["locks"][0]["holder"], "p1");
     let shown = say(&server, "locks");
     assert_says(&shown, &["p1", "alice", "age", "ends in", fence, "100"]);
-    let free = told(&server, &format!("list {ALICE} --state free"));
+    let free = told(&server, "list @alice --state free");
     assert_eq!(
         (free["tokens"].as_array().map(Vec::len), &free["tokens"][0]["quantity"]),
         (Some(1), &json!("500"))
     );
-    assert_eq!(
-        told(&server, &format!("list {ALICE} --state locked"))["tokens"].as_array().map(Vec::len),
-        Some(2)
-    );
+    assert_eq!(told(&server, "list @alice --state locked")["tokens"].as_array().map(Vec::len), Some(2));
 
     let renewed = told(&server, &format!("renew p1 --fence {fence} --lease-ms 80000"));
     assert_eq!(renewed["fence"], fence);
@@ -141,77 +121,82 @@ fn a_wallet_by_hand() {
 
 #[test]
 fn pages_and_consolidation() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
+    let (_folder, server) = fresh_hub();
     let ones = vec!["1"; 100].join(",");
-    told(&server, &format!("issue {ALICE} --quantity {ones}"));
-    let mut seen = std::collections::BTreeSet::new();
-    let mut after = String::new();
-    loop {
-        let page = told(&server, &format!("list {ALICE} --limit 30 {after}"));
-        let tokens = page["tokens"].as_array().expect("a list");
-        assert!(tokens.len() <= 30, "{}", tokens.len());
-        seen.extend(tokens.iter().map(|token| token["id"].as_str().expect("an id").to_owned()));
-        match page["next"].as_str() {
-            Some(next) => after = format!("--after {next}"),
-            None => break,
-        }
-    }
-    assert_eq!(seen.len(), 100);
-    assert_says(&say(&server, &format!("list {ALICE} --limit 30")), &["more: --after "]);
+    told(&server, &format!("issue @alice --quantity {ones}"));
+    let seen = rows_of_all_pages("tokens", |after| {
+        let after = after.map_or_else(String::new, |next| format!("--after {next}"));
+        let page = told(&server, &format!("list @alice --limit 30 {after}"));
+        assert!(page["tokens"].as_array().expect("a list").len() <= 30, "{page}");
+        page
+    });
+    assert_eq!(seen.iter().map(|token| text(token, "id")).collect::<BTreeSet<_>>().len(), 100);
+    assert_says(&say(&server, "list @alice --limit 30"), &["more: --after "]);
 
-    let done = told(&server, &format!("consolidate {ALICE} --outputs 4 --max-inputs 100"));
+    let done = told(&server, "consolidate @alice --outputs 4 --max-inputs 100");
     assert_eq!(done["consumed"].as_array().map(Vec::len), Some(100));
     assert_eq!(done["produced"].as_array().map(Vec::len), Some(4));
-    let balance = told(&server, &format!("balance {ALICE}"));
+    let balance = told(&server, "balance @alice");
     assert_eq!((&balance["total"], &balance["tokens"]), (&json!("100"), &json!(4)));
-    assert_says(&say(&server, &format!("consolidate {ALICE} --outputs 4")), &["would not leave fewer"]);
+    assert_says(&say(&server, "consolidate @alice --outputs 4"), &["would not leave fewer"]);
     server.stop();
 }
 
 #[test]
 fn refusals_say_what_to_do() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
-    told(&server, &format!("issue {ALICE} --quantity 30,70"));
-    let held = told(&server, &format!("select --spender p1 {ALICE} --amount 70"));
-    let locked = refused(&server, &format!("select --spender p2 {ALICE} --amount 50"));
-    assert_says(
-        &locked,
+    let (_folder, server) = fresh_hub();
+    told(&server, "issue @alice --quantity 30,70");
+    let held = told(&server, "select --spender p1 @alice --amount 70");
+    refused(
+        &server,
+        "select --spender p2 @alice --amount 50",
         &["funds-locked (409)", "30 free", "70 locked", "held by p1", "--wait-ms", "tokens locks"],
     );
-    let short = refused(&server, &format!("select --spender p2 {ALICE} --amount 101 --wait-ms 60000"));
-    assert_says(&short, &["insufficient-funds (409)", "100 there", "waiting will not help"]);
-    let exact = refused(&server, &format!("select --spender p2 {ALICE} --amount 20 --policy no-change"));
-    assert_says(&exact, &["no-exact-match (409)", "another --policy"]);
-    let other = refused(&server, &format!("select --spender p1 {ALICE} --amount 20"));
-    assert_says(&other, &["spender-in-use (409)", "another --spender"]);
+    refused(
+        &server,
+        "select --spender p2 @alice --amount 101 --wait-ms 60000",
+        &["insufficient-funds (409)", "100 there", "waiting will not help"],
+    );
+    refused(
+        &server,
+        "select --spender p2 @alice --amount 20 --policy no-change",
+        &["no-exact-match (409)", "another --policy"],
+    );
+    refused(
+        &server,
+        "select --spender p1 @alice --amount 20",
+        &["spender-in-use (409)", "another --spender"],
+    );
     let fence: u64 = held["fence"].as_str().and_then(|fence| fence.parse().ok()).expect("a number");
     // Whoever names another fence is not told to select again: the name has a selection.
     for verb in ["spend p1 --to bob=1", "redeem p1 --quantity 1", "renew p1", "release p1"] {
-        let lost = refused(&server, &format!("{verb} --fence {}", fence + 1));
-        assert_says(&lost, &["lease-lost (409)", "another fence", "tokens locks --spender p1"]);
+        let parts = ["lease-lost (409)", "another fence", "tokens locks --spender p1"];
+        let lost = refused(&server, &format!("{verb} --fence {}", fence + 1), &parts);
         assert!(!lost.contains("select again") && !lost.contains("select first"), "{lost}");
     }
-    assert_says(&refused(&server, "spend nobody --to bob=1"), &["lease-lost (409)", "select first"]);
-    assert_says(&refused(&server, "renew nobody"), &["lease-lost (409)", "no lock to renew"]);
+    refused(&server, "spend nobody --to bob=1", &["lease-lost (409)", "select first"]);
+    refused(&server, "renew nobody", &["lease-lost (409)", "no lock to renew"]);
     told(&server, &format!("spend p1 --fence {fence} --to bob=1"));
-    let paid = refused(&server, &format!("spend p1 --fence {fence} --to bob=2"));
-    assert_says(&paid, &["spender-in-use (409)", "paid already", "the same outputs again"]);
+    refused(
+        &server,
+        &format!("spend p1 --fence {fence} --to bob=2"),
+        &["spender-in-use (409)", "paid already", "the same outputs again"],
+    );
     // A name that has spent: nothing says that nothing was spent.
-    let spent = refused(&server, "renew p1");
-    assert!(spent.contains("under another name") && !spent.contains("nothing was spent"), "{spent}");
+    let spent = refused(&server, "renew p1", &["under another name"]);
+    assert!(!spent.contains("nothing was spent"), "{spent}");
     for unknown in ["--wallet nobody --currency EUR", "--wallet alice --currency eur"] {
-        let nothing = refused(&server, &format!("select --spender p2 {unknown} --amount 1"));
-        assert_says(&nothing, &["insufficient-funds (409)", "nothing of that owner, currency and type"]);
+        refused(
+            &server,
+            &format!("select --spender p2 {unknown} --amount 1"),
+            &["insufficient-funds (409)", "nothing of that owner, currency and type"],
+        );
     }
-    told(&server, &format!("issue {ALICE} --quantity 1 --id one"));
-    let again = refused(&server, &format!("issue {ALICE} --quantity 1 --id one"));
-    assert_says(&again, &["token-exists (409)", "repeats an issue"]);
-    let forgotten = refused(&server, &format!("list {ALICE} --after nothing"));
-    assert_says(&forgotten, &["unknown-token (409)", "without --after"]);
-    assert_says(&refused(&server, &format!("select {ALICE} --amount 0")), &["invalid (400)", "amount"]);
-    assert_says(&refused(&server, &format!("select {ALICE} --amount 1 --lease-ms 86400001")), &["leaseMs"]);
+    told(&server, "issue @alice --quantity 1 --id one");
+    refused(&server, "issue @alice --quantity 1 --id one", &["token-exists (409)", "repeats an issue"]);
+    refused(&server, "list @alice --after nothing", &["unknown-token (409)", "without --after"]);
+    refused(&server, "select @alice --amount 0", &["invalid (400)", "amount"]);
+    refused(&server, "select @alice --amount 1 --lease-ms 86400001", &["leaseMs"]);
     // What makes no sense is not sent.
     for bad in [
         "select --wallet a --currency EUR --amount -1",
@@ -230,64 +215,56 @@ fn refusals_say_what_to_do() {
         "list --wallet a --currency EUR --limit 0",
         "balance --wallet a",
     ] {
-        assert_eq!(ask(&server, bad).status.code(), Some(2), "{bad}");
+        command::refused(&tokens(&server, bad, &[]), 2, &[]);
     }
     server.stop();
     let nobody = run(&["tokens", "locks", "--url", "http://127.0.0.1:9"]);
-    assert_eq!(nobody.status.code(), Some(1));
-    assert_says(
-        &String::from_utf8_lossy(&nobody.stderr),
-        &["no hub answers at http://127.0.0.1:9", "holdfast serve", "--url"],
-    );
+    command::refused(&nobody, 1, &["no hub answers at http://127.0.0.1:9", "holdfast serve", "--url"]);
 }
 
 /// `updates`: another ledger's word, in any order, and what `verify` says of the vault afterwards.
 #[test]
 fn updates_of_another_ledger() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
-    let came = told(&server, &format!("updates --produced x1=30 --produced x2=70 {ALICE} --issuer bank"));
+    let (folder, server) = fresh_hub();
+    let came = told(&server, "updates --produced x1=30 --produced x2=70 @alice --issuer bank");
     assert_eq!(came, json!({"consumed": 0, "produced": 2}));
-    let tokens = told(&server, &format!("list {ALICE}"));
+    let tokens = told(&server, "list @alice");
     assert_eq!(tokens["tokens"][0]["issuer"], "bank");
     // Whoever holds what went elsewhere loses it; x3 is heard of too early, and so never comes.
-    told(&server, &format!("select --spender p1 {ALICE} --amount 30"));
-    told(&server, &format!("select --spender p2 {ALICE} --amount 70"));
+    told(&server, "select --spender p1 @alice --amount 30");
+    told(&server, "select --spender p2 @alice --amount 70");
     assert_eq!(told(&server, "updates --consumed x1 --consumed x3"), json!({"consumed": 1, "produced": 0}));
-    let late = say(&server, &format!("updates --consumed x1 --produced x3=5 {ALICE}"));
+    let late = say(&server, "updates --consumed x1 --produced x3=5 @alice");
     assert_says(&late, &["0 tokens went, 0 came", "will never come alive", "have been consumed"]);
-    assert_says(&refused(&server, "spend p1 --to bob=30"), &["lease-lost (409)"]);
-    let other = refused(&server, &format!("updates --produced x2=71 {ALICE}"));
-    assert_says(&other, &["token-exists (409)", "is another one"]);
-    assert_says(&refused(&server, "updates --consumed hold:x"), &["invalid (400)", "hold:"]);
-    assert_eq!(told(&server, &format!("balance {ALICE}"))["total"], "70");
+    refused(&server, "spend p1 --to bob=30", &["lease-lost (409)"]);
+    refused(&server, "updates --produced x2=71 @alice", &["token-exists (409)", "is another one"]);
+    refused(&server, "updates --consumed hold:x", &["invalid (400)", "hold:"]);
+    assert_eq!(told(&server, "balance @alice")["total"], "70");
     server.stop();
 
     let verified = verify(folder.path());
     assert_eq!((&verified["tokens"], &verified["tokenLocks"]), (&json!(1), &json!(1)));
-    let text = run(&["verify", "--data", folder.path().to_str().unwrap()]);
-    assert_says(&String::from_utf8_lossy(&text.stdout), &["tokens     1 live, 1 locks on them"]);
+    let verified = done(&run(&["verify", "--data", path(folder.path())]));
+    assert_says(&verified, &["tokens     1 live, 1 locks on them"]);
 }
 
 /// `waitMs`: a select is served when another gives back what it holds.
 #[test]
 fn a_select_waits_for_another() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
-    told(&server, &format!("issue {ALICE} --quantity 100"));
-    told(&server, &format!("select --spender p1 {ALICE} --amount 100 --lease-ms 400"));
+    let (_folder, server) = fresh_hub();
+    told(&server, "issue @alice --quantity 100");
+    told(&server, "select --spender p1 @alice --amount 100 --lease-ms 400");
     // Nobody gives it back: the end of the lease does.
-    let second = told(&server, &format!("select --spender p2 {ALICE} --amount 100 --wait-ms 30000"));
+    let second = told(&server, "select --spender p2 @alice --amount 100 --wait-ms 30000");
     assert_eq!(second["sum"], "100");
-    assert_says(&refused(&server, "spend p1 --to bob=100"), &["lease-lost"]);
+    refused(&server, "spend p1 --to bob=100", &["lease-lost"]);
     server.stop();
 }
 
 #[test]
 fn load_counts_both_endings_in_both_loops() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
-    let url = url(&server);
+    let (_folder, server) = fresh_hub();
+    let url = server.url();
     let common = ["--rounds", "1000", "--wait-ms", "20000", "--output", "json"];
     // So rich that no wallet runs dry by chance, and one that pays itself: nobody may be told that there is not enough.
     for shape in [
@@ -304,48 +281,41 @@ fn load_counts_both_endings_in_both_loops() {
     }
     let again =
         ["load", "tokens", "--url", &url, "--rounds", "5", "--wallets", "2", "--tokens", "5", "--seed", "7"];
-    assert!(run(&again).status.success());
-    let output = run(&again);
-    assert_eq!(output.status.code(), Some(1));
-    assert_says(&String::from_utf8_lossy(&output.stderr), &["a run with the same --seed"]);
+    done(&run(&again));
+    command::refused(&run(&again), 1, &["a run with the same --seed"]);
     server.stop();
 }
 
 /// What was answered is shown: many issues in one frame, and a spend of as many inputs as one may have.
 #[test]
 fn the_largest_requests_are_shown_too() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
-    let url = url(&server);
+    let (_folder, server) = fresh_hub();
+    let url = server.url();
     let many =
         ["--wallets", "400", "--tokens", "100", "--in-flight", "64", "--rounds", "200", "--output", "json"];
     let report = json_of(&run(&[&["load", "tokens", "--url", &url][..], &many].concat()));
     assert_eq!((&report["done"], &report["worthFound"]), (&json!(200), &report["worthIssued"]), "{report}");
 
     let ones = vec![json!({"wallet": "alice", "currency": "EUR", "quantity": "1"}); 10_000];
-    let send = |path: &str, body: Value| crate::admin_api::send(&server, "POST", path, &body.to_string());
+    let send = |path: &str, body: Value| send(&server, "POST", path, &body.to_string());
     assert_eq!(send("/tokens/issue", json!({"tokens": ones})).status, 201);
     let all = json!({"spender": "p1", "wallet": "alice", "currency": "EUR", "amount": "10000", "maxInputs": 10_000});
     assert_eq!(send("/tokens/select", all).json()["sum"], "10000");
     let spent =
         send("/tokens/spend", json!({"spender": "p1", "outputs": [{"wallet": "bob", "quantity": "10000"}]}));
     assert_eq!(spent.json()["consumed"].as_array().map(Vec::len), Some(10_000));
-    assert_eq!(told(&server, &format!("balance {ALICE}"))["total"], "0");
+    assert_eq!(told(&server, "balance @alice")["total"], "0");
     assert_eq!(told(&server, "balance --wallet bob --currency EUR")["free"], "10000");
     server.stop();
 }
 
 #[test]
 fn load_says_early_what_is_wrong() {
-    let output = run(&["load", "tokens", "--url", "127.0.0.1:1"]);
-    assert_eq!(output.status.code(), Some(2));
-    let output = run(&["load", "tokens", "--in-flight", "1001"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert_says(&String::from_utf8_lossy(&output.stderr), &["--in-flight must be from 1 to 1000"]);
-    let url = format!("http://{}", std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
-    let output = run(&["load", "tokens", "--url", &url]);
-    assert_eq!(output.status.code(), Some(1));
-    assert_says(&String::from_utf8_lossy(&output.stderr), &["is a hub running at", "holdfast serve"]);
+    command::refused(&run(&["load", "tokens", "--url", "127.0.0.1:1"]), 2, &[]);
+    let too_many = run(&["load", "tokens", "--in-flight", "1001"]);
+    command::refused(&too_many, 2, &["--in-flight must be from 1 to 1000"]);
+    let nobody = run(&["load", "tokens", "--url", &format!("http://{}", Sink::nowhere())]);
+    command::refused(&nobody, 1, &["is a hub running at", "holdfast serve"]);
 }
 
 /// The example of the documentation, compiled and run. Without Go on the machine there is nothing to test.
@@ -365,12 +335,9 @@ fn the_go_example_pays_once() {
         return;
     }
     let example = example.to_str().expect("a plain path");
-    let vetted = go(&["vet", example]).output().expect("go runs");
-    assert!(vetted.status.success(), "{}", String::from_utf8_lossy(&vetted.stderr));
+    done(&go(&["vet", example]).output().expect("go runs"));
     let server = Server::start(folder.path(), any_port());
-    let paid = go(&["run", example, "-hub", &url(&server)]).output().expect("go runs");
-    let text = String::from_utf8_lossy(&paid.stdout).into_owned();
-    assert!(paid.status.success(), "{text}{}", String::from_utf8_lossy(&paid.stderr));
+    let text = done(&go(&["run", example, "-hub", &server.url()]).output().expect("go runs"));
     assert_says(&text, &["30 EUR -> bob-", "70 EUR -> alice-", "paid once: "]);
     server.stop();
 }
@@ -378,8 +345,7 @@ fn the_go_example_pays_once() {
 /// A dry run and a hub answer alike: the scenarios without locks, each with wallets of its own, put to a real hub.
 #[test]
 fn a_hub_answers_as_a_dry_run_does() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
+    let (_folder, server) = fresh_hub();
     let mut compared = 0;
     for (name, mut file) in Scenarios::of("tokens").good() {
         let owned = ["wallet", "externalId", "publicKey"]
@@ -404,16 +370,10 @@ fn a_hub_answers_as_a_dry_run_does() {
         }
         let tokens = &file["case"]["tokens"];
         if *tokens != json!([]) {
-            let issued = crate::admin_api::send(
-                &server,
-                "POST",
-                "/tokens/issue",
-                &json!({"tokens": tokens}).to_string(),
-            );
+            let issued = send(&server, "POST", "/tokens/issue", &json!({"tokens": tokens}).to_string());
             assert_eq!(issued.status, 201, "{name}: {}", issued.json());
         }
-        let answer =
-            crate::admin_api::send(&server, "POST", "/tokens/select", &file["case"]["select"].to_string());
+        let answer = send(&server, "POST", "/tokens/select", &file["case"]["select"].to_string());
         let (answer, expect) = (answer.json(), &file["expect"]);
         assert_eq!(essence(&answer, &format!("{name}/")), essence(expect, ""), "{name}");
         compared += 1;

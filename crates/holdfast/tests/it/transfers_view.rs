@@ -3,22 +3,26 @@
 use holdfast_domain::transfers::TransferState as S;
 use serde_json::{Value, json};
 
-use crate::admin_api::{IN, done, fulfil, get, movement, on_runtime, payment, prepare, send, two_banks};
-use crate::support::server::{Server, any_port, folder};
-use crate::support::world::client;
+use crate::admin_api::{IN, done, fulfil, movement, payment, prepare, two_banks};
+use crate::support::http::{get, rows_of_all_pages, send};
+use crate::support::server::fresh_hub;
+use crate::support::world::{client, on_runtime};
+
+fn behind(cursor: Option<&str>) -> String {
+    cursor.map_or_else(String::new, |cursor| format!("&after={cursor}"))
+}
 
 #[test]
 fn transfers_are_listed_page_by_page() {
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
+    let (_folder, server) = fresh_hub();
     two_banks(&server);
     let third = r#"{"name":"bank-c","currency":"USD"}"#;
     assert_eq!(send(&server, "POST", "/participants", third).status, 201);
     done(&server, "POST", "/participants/bank-a/accounts/2", &movement(1, IN, "100"), 202);
     for id in 1..=5 {
-        on_runtime(prepare(&server, payment(id, if id == 4 { 1_000 } else { 1 })));
+        prepare(&server, payment(id, if id == 4 { 1_000 } else { 1 }));
     }
-    on_runtime(fulfil(&server, payment(2, 1)));
+    fulfil(&server, payment(2, 1));
     let ids = |page: &Value| -> Vec<u64> {
         let rows = page["transfers"].as_array().unwrap().iter();
         rows.map(|row| row["transferId"].as_str().unwrap()[24..].parse().unwrap()).collect()
@@ -38,16 +42,9 @@ fn transfers_are_listed_page_by_page() {
     assert_eq!(ids(&list("?state=RESERVED")), [1, 3, 5]);
     assert_eq!(ids(&list("?state=COMMITTED&participant=BANK-B")), [2]);
     assert_eq!(ids(&list("?participant=bank-c")), [0_u64; 0]);
-    let (mut seen, mut after) = (Vec::new(), String::new());
-    loop {
-        let page = list(&format!("?state=RESERVED&limit=1{after}"));
-        seen.extend(ids(&page));
-        match page["next"].as_str() {
-            Some(next) => after = format!("&after={next}"),
-            None => break,
-        }
-    }
-    assert_eq!(seen, [1, 3, 5]);
+    let seen =
+        rows_of_all_pages("transfers", |after| list(&format!("?state=RESERVED&limit=1{}", behind(after))));
+    assert_eq!(ids(&json!({"transfers": seen})), [1, 3, 5]);
     for (query, code) in [
         ("?state=reserved", "3101"),
         ("?state=", "3101"),
@@ -78,8 +75,7 @@ fn transfers_are_listed_page_by_page() {
 #[test]
 fn a_rare_state_is_found_through_empty_pages() {
     const COUNT: u128 = 10_050;
-    let folder = folder();
-    let server = Server::start(folder.path(), any_port());
+    let (_folder, server) = fresh_hub();
     two_banks(&server);
     let last = payment(COUNT, 1);
     on_runtime(async {
@@ -96,7 +92,7 @@ fn a_rare_state_is_found_through_empty_pages() {
     });
     let open = get(&server, "/hub/transfers?state=RESERVED").json();
     assert_eq!((open["transfers"].as_array().map(Vec::len), &open["next"]), (Some(1), &Value::Null));
-    on_runtime(fulfil(&server, last));
+    fulfil(&server, last);
     let first = get(&server, "/hub/transfers?state=COMMITTED").json();
     let next = first["next"].as_str().unwrap().to_owned();
     assert_eq!(first, json!({"transfers": [], "next": next}));
@@ -104,15 +100,8 @@ fn a_rare_state_is_found_through_empty_pages() {
     assert_eq!((second["transfers"].as_array().map(Vec::len), &second["next"]), (Some(1), &Value::Null));
     let page = get(&server, "/hub/transfers?limit=5000").json();
     assert_eq!((page["transfers"].as_array().map(Vec::len), &page["next"]), (Some(1_000), &page["next"]));
-    let (mut seen, mut after) = (0, String::new());
-    loop {
-        let page = get(&server, &format!("/hub/transfers?limit=999{after}")).json();
-        seen += page["transfers"].as_array().unwrap().len();
-        match page["next"].as_str() {
-            Some(next) => after = format!("&after={next}"),
-            None => break,
-        }
-    }
-    assert_eq!(seen as u128, COUNT);
+    let list =
+        |after: Option<&str>| get(&server, &format!("/hub/transfers?limit=999{}", behind(after))).json();
+    assert_eq!(rows_of_all_pages("transfers", list).len() as u128, COUNT);
     server.stop();
 }

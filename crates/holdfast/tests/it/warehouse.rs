@@ -1,8 +1,8 @@
 //! Stock outside, in the sample docs/samples/warehouse.py: paid, refused, compensated; the warehouse killed in the middle, every
 //! request sent twice; and who is told of outcomes.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -11,11 +11,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::http::exchange;
-use crate::support::server::{Server, any_port, folder, verify};
+use crate::support::command::refused;
+use crate::support::http::{Asked, exchange, get};
+use crate::support::server::{Server, any_port, folder};
+use crate::support::shop::{checkout, new_item, order, post, shown, text, user};
+use crate::support::sink::{read_request, serve_each};
+use crate::support::wait::PATIENCE;
 
-/// No test waits longer for something that must come.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Short pauses between attempts.
+const HASTE: [&str; 2] = ["callbacks.pause_min_ms=10", "callbacks.pause_max_ms=50"];
 
 /// The sample as a child process. Killed when dropped.
 struct Warehouse {
@@ -71,15 +75,9 @@ impl Drop for Warehouse {
 
 /// One request on a connection of its own. `None`: there was no whole answer.
 fn call(address: SocketAddr, verb: &str, path: &str, body: &str) -> Option<(u16, Value)> {
-    let mut stream = TcpStream::connect(address).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
-    let length = body.len();
-    let head = format!("{verb} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
-    stream.write_all(format!("{head}Content-Length: {length}\r\n\r\n{body}").as_bytes()).ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    Some((head.split(' ').nth(1)?.parse().ok()?, serde_json::from_str(body).ok()?))
+    let asked = Asked::send(address, (verb, path, ""), body.as_bytes(), PATIENCE).ok()?;
+    let answer = asked.answer().ok()?;
+    Some((answer.status, serde_json::from_str(&answer.body).ok()?))
 }
 
 /// A request that came in, and its connection.
@@ -89,29 +87,6 @@ struct Incoming {
 }
 
 impl Incoming {
-    fn read(mut stream: TcpStream) -> Option<Incoming> {
-        stream.set_read_timeout(Some(PATIENCE)).ok()?;
-        let mut reader = BufReader::new(stream.try_clone().ok()?);
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            if reader.read_line(&mut line).ok()? == 0 {
-                return None;
-            }
-            let line = line.trim_end().to_ascii_lowercase();
-            if line.is_empty() {
-                break;
-            }
-            if let Some(value) = line.strip_prefix("content-length:") {
-                length = value.trim().parse().ok()?;
-            }
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).ok()?;
-        stream.flush().ok()?;
-        Some(Incoming { body: serde_json::from_slice(&body).ok()?, stream })
-    }
-
     fn answer(mut self, status: u16, said: &Value) {
         let (said, head) = (said.to_string(), "Content-Type: application/json\r\nConnection: close");
         let length = said.len();
@@ -124,16 +99,12 @@ impl Incoming {
 
 /// Takes requests, one connection for each, and has somebody see to them. It ends with the test.
 fn listen(see_to: impl Fn(Incoming) + Send + Sync + 'static) -> SocketAddr {
-    let listener = TcpListener::bind(any_port()).expect("a free port");
-    let address = listener.local_addr().expect("an address");
-    let see_to = Arc::new(see_to);
-    std::thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            let see_to = Arc::clone(&see_to);
-            std::thread::spawn(move || Incoming::read(stream).map(|incoming| see_to(incoming)));
+    serve_each(any_port(), move |stream| {
+        let mut reader = BufReader::new(stream.try_clone().expect("a socket"));
+        if let Some(request) = read_request(&mut reader) {
+            see_to(Incoming { body: request.json(), stream });
         }
-    });
-    address
+    })
 }
 
 /// What the hub asked and what it was answered; `None`: it was not.
@@ -223,8 +194,7 @@ impl Shop {
         let way = Way::to(warehouse.address);
         let mut shop = Shop { data, way, warehouse, server: None, item: String::new() };
         shop.serve();
-        let made = shop.post("/stock/item/create/5");
-        shop.item = made["item_id"].as_str().unwrap().to_owned();
+        shop.item = new_item(shop.server(), 5);
         shop.warehouse.put(&shop.item, stock);
         shop
     }
@@ -234,35 +204,25 @@ impl Shop {
     }
 
     fn serve(&mut self) {
-        let mut command = Server::command(&self.data.path().join("hub"), any_port());
-        command.args(["--set", &format!("shop.stock=http://{}/steps", self.way.address)]);
-        command.args(["--set", "callbacks.pause_min_ms=10", "--set", "callbacks.pause_max_ms=50"]);
-        command.args(["--set", "shop.deadline_ms=600000", "--set", "shop.wait_ms=30000"]);
-        self.server = Some(Server::launch(&mut command));
+        let stock = format!("shop.stock=http://{}/steps", self.way.address);
+        let times = ["shop.deadline_ms=600000", "shop.wait_ms=30000"];
+        let settings = [&[stock.as_str()], &HASTE[..], &times].concat();
+        self.server = Some(Server::with(&self.data.path().join("hub"), any_port(), &settings));
     }
 
     fn server(&self) -> &Server {
         self.server.as_ref().expect("it serves")
     }
 
-    #[track_caller]
-    fn post(&self, path: &str) -> Value {
-        let answer = exchange(self.server(), "POST", path, "", b"");
-        assert!(matches!(answer.status, 200..=202), "POST {path}: {answer:?}");
-        answer.json()
-    }
-
     /// A user with that credit and an order of two units for 10.
     fn order(&self, credit: u64) -> (String, String) {
-        let user = self.post("/payment/create_user")["user_id"].as_str().unwrap().to_owned();
-        self.post(&format!("/payment/add_funds/{user}/{credit}"));
-        let order = self.post(&format!("/orders/create/{user}"))["order_id"].as_str().unwrap().to_owned();
-        self.post(&format!("/orders/addItem/{order}/{}/2", self.item));
+        let user = user(self.server(), credit);
+        let order = order(self.server(), &user, &self.item, 2);
         (user, order)
     }
 
     fn credit(&self, user: &str) -> u64 {
-        let found = exchange(self.server(), "GET", &format!("/payment/find_user/{user}"), "", b"");
+        let found = get(self.server(), &format!("/payment/find_user/{user}"));
         found.json()["credit"].as_u64().unwrap()
     }
 
@@ -271,18 +231,14 @@ impl Shop {
     }
 
     fn checkout(&self, order: &str) -> (u16, Value) {
-        let answer = exchange(self.server(), "POST", &format!("/shop/orders/checkout/{order}"), "", b"");
+        let answer = checkout(self.server(), order);
         (answer.status, answer.json())
     }
 
     /// Begins a checkout and does not wait for it.
     fn begin(&self, order: &str) {
-        let begun = self.post(&format!("/shop/orders/checkout/{order}?waitMs=0"));
+        let begun = self.checkout(&format!("{order}?waitMs=0")).1;
         assert_eq!(begun["state"], "pending", "{begun}");
-    }
-
-    fn shown(&self, order: &str) -> Value {
-        exchange(self.server(), "GET", &format!("/hub/checkouts/{order}"), "", b"").json()
     }
 
     fn restart_warehouse(&mut self) {
@@ -293,8 +249,7 @@ impl Shop {
     fn close(mut self) {
         let differ = self.way.differ.lock().unwrap().clone();
         assert!(differ.is_empty(), "a repeat is answered alike: {differ:#?}");
-        self.server.take().expect("it serves").stop();
-        verify(&self.data.path().join("hub"));
+        self.server.take().expect("it serves").stop_and_verify(&self.data.path().join("hub"));
     }
 }
 
@@ -314,7 +269,7 @@ fn stock_outside_is_taken_once_or_given_back() {
     assert_eq!((shop.credit(&poor), shop.stock()), (9, 3));
     shop.way.until("add", Some("asucc"));
     // The same order again is another try, which the warehouse does not take for the first.
-    shop.post(&format!("/payment/add_funds/{poor}/1"));
+    post(shop.server(), &format!("/payment/add_funds/{poor}/1"));
     assert_eq!(shop.checkout(&order).1, json!({"order": order, "tr": 2, "state": "paid", "charged": true}));
     assert_eq!((shop.credit(&poor), shop.stock()), (0, 1));
 
@@ -334,7 +289,7 @@ fn a_warehouse_killed_in_the_middle_has_taken_once_and_given_back_once() {
     shop.begin(&order);
     shop.way.until("sub", None);
     shop.warehouse.kill();
-    let row = shop.shown(&order);
+    let row = shown(shop.server(), &order);
     assert_eq!((&row["state"], &row["waitsFor"]), (&json!("pending"), &json!(["stock"])), "{row}");
     shop.restart_warehouse();
     let (status, paid) = shop.checkout(&order);
@@ -347,7 +302,7 @@ fn a_warehouse_killed_in_the_middle_has_taken_once_and_given_back_once() {
     shop.begin(&order);
     shop.way.until("add", None);
     shop.warehouse.kill();
-    let row = shop.shown(&order);
+    let row = shown(shop.server(), &order);
     assert_eq!((&row["state"], &row["why"]), (&json!("cancelling"), &json!("pay")), "{row}");
     shop.server.take().expect("it serves").kill();
     shop.restart_warehouse();
@@ -368,12 +323,8 @@ fn a_side_does_not_turn_inside_while_checkouts_wait_for_it() {
     shop.begin(&order);
     shop.server.take().expect("it serves").stop();
     let hub = shop.data.path().join("hub");
-    let refused = Server::command(&hub, any_port()).output().expect("it ends");
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success(), "{said}");
-    for part in ["shop.stock is inside", "1 open checkouts", &order, "/stock"] {
-        assert!(said.contains(part), "'{part}' is not in: {said}");
-    }
+    let inside = Server::command(&hub, any_port()).output().expect("it ends");
+    refused(&inside, 1, &["shop.stock is inside", "1 open checkouts", &order, "/stock"]);
     // With its address it goes on; when nothing waits any more the side may turn inside.
     shop.restart_warehouse();
     shop.serve();
@@ -398,14 +349,8 @@ fn who_waits_for_a_silent_warehouse_does_not_hold_up_the_end() {
         // It has heard, and will answer later.
         incoming.answer(202, &json!({}));
     });
-    let mut command = Server::command(data.path(), any_port());
-    command.args(["--set", &format!("shop.stock=http://{address}/steps")]);
-    let server = Server::launch(&mut command);
-    let post = |path: &str| exchange(&server, "POST", path, "", b"");
-    let user = post("/payment/create_user").json()["user_id"].as_str().unwrap().to_owned();
-    let order = post(&format!("/orders/create/{user}")).json()["order_id"].as_str().unwrap().to_owned();
-    let item = post("/stock/item/create/0").json()["item_id"].as_str().unwrap().to_owned();
-    post(&format!("/orders/addItem/{order}/{item}/1"));
+    let server = Server::with(data.path(), any_port(), &[&format!("shop.stock=http://{address}/steps")]);
+    let order = order(&server, &user(&server, 1), &new_item(&server, 0), 1);
     let path = format!("/shop/orders/checkout/{order}?deadlineMs=60000&waitMs=60000");
     let place = server.address;
     let waiting = std::thread::spawn(move || call(place, "POST", &path, ""));
@@ -433,32 +378,30 @@ fn whoever_wants_to_know_is_told_of_outcomes_also_after_a_stop() {
         }
     });
     let start = || {
-        let mut command = Server::command(data.path(), any_port());
-        command.args(["--set", &format!("shop.webhook=http://{address}/outcomes")]);
-        command.args(["--set", "callbacks.pause_min_ms=10", "--set", "callbacks.pause_max_ms=50"]);
-        command.args(["--set", "callbacks.attempts_max=1000"]);
-        Server::launch(&mut command)
+        let webhook = format!("shop.webhook=http://{address}/outcomes");
+        let settings = [&[webhook.as_str(), "callbacks.attempts_max=1000"], &HASTE[..]].concat();
+        Server::with(data.path(), any_port(), &settings)
     };
-    let post = |server: &Server, path: &str| exchange(server, "POST", path, "", b"");
+    let course_checkout = |server: &Server, order: &str| {
+        exchange(server, "POST", &format!("/orders/checkout/{order}"), "", b"").status
+    };
     let server = start();
-    let user = post(&server, "/payment/create_user").json()["user_id"].as_str().unwrap().to_owned();
-    let order = || post(&server, &format!("/orders/create/{user}")).json()["order_id"].clone();
-    let (first, second) = (order(), order());
-    let item = post(&server, "/stock/item/create/1").json()["item_id"].as_str().unwrap().to_owned();
-    post(&server, &format!("/orders/addItem/{}/{item}/1", first.as_str().unwrap()));
-    assert_eq!(post(&server, &format!("/orders/checkout/{}", first.as_str().unwrap())).status, 400);
+    let user = text(&post(&server, "/payment/create_user"), "user_id");
+    let first = order(&server, &user, &new_item(&server, 1), 1);
+    let second = text(&post(&server, &format!("/orders/create/{user}")), "order_id");
+    assert_eq!(course_checkout(&server, &first), 400);
     let (_, heard) = told.recv_timeout(PATIENCE).expect("the failure is told");
     assert_eq!(
         (&heard["order"], &heard["tr"], &heard["state"], &heard["why"]),
-        (&first, &json!(1), &json!("not_paid"), &json!("both")),
+        (&json!(first), &json!(1), &json!("not_paid"), &json!("both")),
     );
     assert!(heard["at"].as_str().unwrap().ends_with('Z'), "{heard}");
 
     *refusing.lock().unwrap() = true;
     // An order of nothing costs nothing.
-    assert_eq!(post(&server, &format!("/orders/checkout/{}", second.as_str().unwrap())).status, 200);
+    assert_eq!(course_checkout(&server, &second), 200);
     let (refused, heard) = told.recv_timeout(PATIENCE).expect("it is tried");
-    assert_eq!((refused, &heard["order"]), (true, &second));
+    assert_eq!((refused, &heard["order"]), (true, &json!(second)));
     server.stop();
     assert!(data.path().join("shop/outcomes.jsonl").is_file(), "what was not told is kept");
     *refusing.lock().unwrap() = false;

@@ -23,7 +23,7 @@ use holdfast_postgres::generate::shape::{
 };
 use holdfast_postgres::{DataSet, Generated};
 
-use super::super::BadInput;
+use super::super::{BadInput, bad_input};
 
 /// Of a hundred finished ones, this many ran out.
 const EXPIRED_PERCENT: u64 = 7;
@@ -101,8 +101,7 @@ fn chunks(total: u64, progress_every: u64) -> impl Iterator<Item = u64> {
 fn check_funds(data: &DataSet) -> anyhow::Result<()> {
     let most = Amount::whole(data.amount.1).and_then(|most| most.0.checked_mul(data.total.try_into().ok()?));
     if most.is_none_or(|most| most >= AMOUNT_LIMIT.0) {
-        let what = "the total times the largest amount must stay below 100,000,000,000,000";
-        return Err(BadInput::from(anyhow::anyhow!(what)).into());
+        return Err(bad_input("the total times the largest amount must stay below 100,000,000,000,000"));
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use holdfast_load::options::parse_count;
 use holdfast_postgres::{DataSet, Error, Store};
 use serde_json::json;
 
-use super::{BadInput, Output};
+use super::{BadInput, Output, bad_input};
 
 /// Of the transfers that are made so many are past their expiration, unless somebody says otherwise.
 const EXPIRED_DEFAULT: u64 = 1_000;
@@ -113,11 +113,10 @@ fn transfers(flags: Transfers) -> anyhow::Result<()> {
         seed: flags.seed,
     };
     if data.expired > total {
-        let what = format!(
+        return Err(bad_input(format!(
             "of {total} transfers {} cannot have expired: say --expired, which is {EXPIRED_DEFAULT} by default",
             data.expired
-        );
-        return Err(BadInput::from(anyhow::anyhow!(what)).into());
+        )));
     }
     data.check().map_err(told)?;
     let bar = Bar::new("transfers");
@@ -128,9 +127,9 @@ fn transfers(flags: Transfers) -> anyhow::Result<()> {
         }
         (None, Some(store)) => open(&store)?.generate(&data, progress).map_err(told)?,
         (None, None) => {
-            let what =
-                "name an empty directory with --data, or the database profile's PostgreSQL with --store";
-            return Err(BadInput::from(anyhow::anyhow!(what)).into());
+            return Err(bad_input(
+                "name an empty directory with --data, or the database profile's PostgreSQL with --store",
+            ));
         }
     };
     drop(bar);

@@ -14,7 +14,7 @@ use rustix::fs::inotify;
 use serde_json::{Value, json};
 
 use self::topics::Topics;
-use super::{BadInput, Output, beginning_removed, data_directory, read_log, server_of_environment};
+use super::{Output, bad_input, beginning_removed, data_directory, read_log, server_of_environment};
 use crate::log_view::{Topic, time};
 
 /// Show the log of a data directory, or of the database profile, as topics.
@@ -88,14 +88,14 @@ impl Log {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let mut lines = Lines { out: std::io::stdout().lock(), closed: false };
         if matches!(self.what, What::Retry { .. }) && self.log.is_none() {
-            let what = "retry writes, so it takes no server from the environment: name the database profile's Kafka with --log. A hub \
-                        retries its dead letters itself: POST /hub/dead-letters/retry";
-            return Err(BadInput::from(anyhow::anyhow!(what)).into());
+            return Err(bad_input(
+                "retry writes, so it takes no server from the environment: name the database profile's Kafka with --log. A hub \
+                        retries its dead letters itself: POST /hub/dead-letters/retry",
+            ));
         }
         let log = match (self.log, &self.data) {
             (Some(_), Some(_)) => {
-                let what = "--data and --log are two different logs: name one of them";
-                return Err(BadInput::from(anyhow::anyhow!(what)).into());
+                return Err(bad_input("--data and --log are two different logs: name one of them"));
             }
             (None, None) => server_of_environment("HOLDFAST_LOG", str::parse)?,
             (log, _) => log,
@@ -105,15 +105,17 @@ impl Log {
             return topics.run(&self.what, self.output, &mut lines);
         }
         if self.partition.is_some() || !self.prefix.is_empty() {
-            let what = "--partition and --prefix are for the topics of the database profile: name its Kafka with --log";
-            return Err(BadInput::from(anyhow::anyhow!(what)).into());
+            return Err(bad_input(
+                "--partition and --prefix are for the topics of the database profile: name its Kafka with --log",
+            ));
         }
         if let What::Read { topic, .. } | What::Tail { topic, .. } = &self.what
-            && !Topic::ALL.contains(topic)
+            && !topic.is_of_a_directory()
         {
-            let what =
-                format!("{} is a topic of the database profile: name its Kafka with --log", topic.name());
-            return Err(BadInput::from(anyhow::anyhow!(what)).into());
+            return Err(bad_input(format!(
+                "{} is a topic of the database profile: name its Kafka with --log",
+                topic.name()
+            )));
         }
         let data = data_directory(self.data);
         let folder = log_folder(&data);
@@ -146,31 +148,33 @@ struct Lines<'a> {
 
 impl Lines<'_> {
     fn line(&mut self, line: &impl std::fmt::Display) -> anyhow::Result<()> {
-        match writeln!(self.out, "{line}") {
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => self.closed = true,
-            written => written.context("cannot write to standard output")?,
-        }
-        Ok(())
+        let written = writeln!(self.out, "{line}");
+        self.see_to(written)
     }
 
     fn flush(&mut self) -> anyhow::Result<()> {
-        match self.out.flush() {
+        let flushed = self.out.flush();
+        self.see_to(flushed)
+    }
+
+    fn see_to(&mut self, done: std::io::Result<()>) -> anyhow::Result<()> {
+        match done {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => self.closed = true,
-            flushed => flushed.context("cannot write to standard output")?,
+            done => done.context("cannot write to standard output")?,
         }
         Ok(())
     }
 }
 
 fn topics(frames: Frames, output: Output, lines: &mut Lines<'_>) -> anyhow::Result<()> {
-    let mut counts = [0_usize; Topic::ALL.len()];
+    let mut counts: Vec<(Topic, usize)> = Topic::of_a_directory().map(|topic| (topic, 0)).collect();
     let mut core = Core::new(MemoryStore::new(0));
     replay_with(frames, &mut core, |frame, commands, effects, core| {
-        for (count, topic) in counts.iter_mut().zip(Topic::ALL) {
+        for (topic, count) in &mut counts {
             *count += topic.messages(frame, commands, effects, core.store()).len();
         }
     })?;
-    for (count, topic) in counts.into_iter().zip(Topic::ALL) {
+    for (topic, count) in counts {
         match output {
             Output::Json => lines.line(&json!({"topic": topic.name(), "messages": count}))?,
             Output::Text => lines.line(&format_args!("{:<16} {count}", topic.name()))?,

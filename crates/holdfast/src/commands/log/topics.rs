@@ -10,7 +10,7 @@ use holdfast_kafka::{
 use holdfast_messages::{DeadLetter, Message as _};
 use serde_json::{Value, json};
 
-use super::super::{BadInput, Output};
+use super::super::{Output, bad_input};
 use super::{Lines, What};
 use crate::log_view::{Topic, time};
 
@@ -48,8 +48,7 @@ impl Topics {
             .with_context(|| format!("cannot read the topic {name}"))?;
         let partitions = reader.ends().len();
         if self.partition.is_some_and(|wanted| wanted as usize >= partitions) {
-            let what = format!("the topic {name} has the partitions 0 to {}", partitions - 1);
-            return Err(BadInput::from(anyhow::anyhow!(what)).into());
+            return Err(bad_input(format!("the topic {name} has the partitions 0 to {}", partitions - 1)));
         }
         Ok(reader)
     }
@@ -84,13 +83,7 @@ impl Topics {
         let ends = reader.ends().to_vec();
         let mut heard = Instant::now();
         while !reader.at_end() && left > 0 && !lines.closed {
-            let records = reader.poll(TAKE_MESSAGES, Instant::now() + LOOK_EVERY)?;
-            if !records.is_empty() {
-                heard = Instant::now();
-            } else if heard.elapsed() > ANSWER_WAIT {
-                bail!("Kafka has given nothing for {ANSWER_WAIT:?}, and there is more to read");
-            }
-            for record in records {
+            for record in heard_of(&mut reader, &mut heard)? {
                 let was_there = ends.get(record.partition as usize).is_some_and(|end| record.offset < *end);
                 if left > 0 && was_there && record.offset >= from && self.wants(Some(record.partition)) {
                     left -= 1;
@@ -104,9 +97,9 @@ impl Topics {
     /// Writes the message of a dead letter once more, as it lies in its topic, behind all others of its partition.
     fn retry(&self, letter: &str, output: Output, lines: &mut Lines<'_>) -> anyhow::Result<()> {
         let Some(dead) = self.dead_letter(letter)? else {
-            let what =
-                format!("there is no dead letter {letter}; `holdfast log read dead-letters` shows them all");
-            return Err(BadInput::from(anyhow::anyhow!(what)).into());
+            return Err(bad_input(format!(
+                "there is no dead letter {letter}; `holdfast log read dead-letters` shows them all"
+            )));
         };
         let DeadLetter { topic, partition, offset, .. } = dead;
         let Some(topic) = KafkaTopic::from_name(&topic) else {
@@ -140,12 +133,7 @@ impl Topics {
         let mut reader = self.open(KafkaTopic::DeadLetters, &From::Start)?;
         let mut heard = Instant::now();
         while !reader.at_end() {
-            let records = reader.poll(TAKE_MESSAGES, Instant::now() + LOOK_EVERY)?;
-            if !records.is_empty() {
-                heard = Instant::now();
-            } else if heard.elapsed() > ANSWER_WAIT {
-                bail!("Kafka has given nothing for {ANSWER_WAIT:?}, and there is more to read");
-            }
+            let records = heard_of(&mut reader, &mut heard)?;
             if let Some(record) = records.iter().find(|record| record.key == letter.as_bytes()) {
                 return DeadLetter::from_json(&record.value)
                     .map(Some)
@@ -176,17 +164,27 @@ impl Topics {
     }
 }
 
+/// What comes next. Kafka may not be silent for too long while there is something to be read; `heard` is when it last said something.
+fn heard_of(reader: &mut Reader, heard: &mut Instant) -> anyhow::Result<Vec<Record>> {
+    let records = reader.poll(TAKE_MESSAGES, Instant::now() + LOOK_EVERY)?;
+    if !records.is_empty() {
+        *heard = Instant::now();
+    } else if heard.elapsed() > ANSWER_WAIT {
+        bail!("Kafka has given nothing for {ANSWER_WAIT:?}, and there is more to read");
+    }
+    Ok(records)
+}
+
 fn is_no_topic(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(KafkaError::NoTopic(_)))
 }
 
 /// The database profile has a few topics; all else is rows of its database.
 fn lies_in(topic: Topic) -> anyhow::Result<KafkaTopic> {
-    KafkaTopic::from_name(topic.name()).ok_or_else(|| {
+    KafkaTopic::from_name(&topic.name()).ok_or_else(|| {
         let names: Vec<&str> = KafkaTopic::ALL.into_iter().map(KafkaTopic::name).collect();
         let names = names.join(", ");
-        let what = format!("the database profile has no topic {}; there are {names}", topic.name());
-        BadInput::from(anyhow::anyhow!(what)).into()
+        bad_input(format!("the database profile has no topic {}; there are {names}", topic.name()))
     })
 }
 

@@ -22,12 +22,7 @@ pub(super) async fn serve(settings: Settings, node: NodeSettings, keys: Keys) ->
         .context("the node did not start")?
         .context("cannot start as a node of the database profile")?;
     let following = keys.follow(&front.gate).await?;
-    let outgoing = tls::OutgoingTls::new();
-    let outgoing =
-        outgoing.inspect_err(|error| tracing::warn!(%error, "https callbacks cannot be sent")).ok();
-    let mut delivery = settings.callbacks.options();
-    let for_callbacks = front.files.connections_out.saturating_sub(settings.shop.connections_max()).max(1);
-    delivery.connections_max = delivery.connections_max.min(for_callbacks);
+    let (delivery, outgoing) = front.delivery(&settings);
     let (addresses, tls) = (settings.shop.clone(), outgoing.as_ref());
     let shop = ShopCalls::start_shared(&node.handle(), addresses, delivery, tls);
     let callbacks = callbacks(&node.handle(), delivery, outgoing)?;
@@ -42,9 +37,7 @@ pub(super) async fn serve(settings: Settings, node: NodeSettings, keys: Keys) ->
     }
     front.tell_keys(&mut out, &settings)?;
     tell_calls(&mut out, &settings)?;
-    writeln!(out, "the API is described at {place}/docs")?;
-    writeln!(out, "listening on {place}")?;
-    out.flush()?;
+    Front::tell_place(&mut out, &place)?;
     drop(out);
     let engine = Arc::new(DatabaseEngine::new(node.handle()));
     let Front { metrics, listener, gate, options, .. } = front;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use holdfast_api::Edge;
-use holdfast_delivery::{CallbackMemory, Callbacks, ShopAddresses, ShopCalls, tls};
+use holdfast_delivery::{CallbackMemory, Callbacks, ShopAddresses, ShopCalls};
 use holdfast_domain::shop::callers::PAGE_MAX;
 use holdfast_domain::shop::{ByTokens, ByTransfers, Charging, Secret, Side};
 use holdfast_engine::Shop as _;
@@ -36,14 +36,9 @@ pub(super) async fn serve(settings: Settings, keys: Keys) -> anyhow::Result<()> 
         );
     }
     let hub = Hub::start(opened, Arc::new(SystemClock::new()), settings.hub)?;
-    let outgoing = tls::OutgoingTls::new();
-    let outgoing =
-        outgoing.inspect_err(|error| tracing::warn!(%error, "https callbacks cannot be sent")).ok();
-    let mut delivery = settings.callbacks.options();
+    let (delivery, outgoing) = front.delivery(&settings);
     set_sides(hub.handle().shop(), &settings.shop).await?;
     set_charging(hub.handle().shop(), settings.charging.as_ref()).await?;
-    let for_callbacks = front.files.connections_out.saturating_sub(settings.shop.connections_max()).max(1);
-    delivery.connections_max = delivery.connections_max.min(for_callbacks);
     let shop = ShopCalls::start(
         hub.handle().shop(),
         settings.shop.clone(),
@@ -59,24 +54,13 @@ pub(super) async fn serve(settings: Settings, keys: Keys) -> anyhow::Result<()> 
     let asked = asked_to_end()?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "holdfast {}, embedded profile: one process, no replication", env!("CARGO_PKG_VERSION"))?;
-    let (end, took) = (report.end, took.as_millis());
-    let found = match (end, checkpoint) {
-        (0, _) => "new".to_owned(),
-        (_, 0) => format!("{end} records, all replayed in {took} ms"),
-        _ => format!(
-            "{end} records: a checkpoint at {checkpoint}, {} replayed, in {took} ms",
-            end - checkpoint
-        ),
-    };
-    writeln!(out, "data in {} ({found})", data.display())?;
+    writeln!(out, "data in {} ({})", data.display(), found(report.end, checkpoint, took.as_millis()))?;
     front.tell_keys(&mut out, &settings)?;
     tell_calls(&mut out, &settings)?;
     if let Some(charging) = &settings.charging {
         writeln!(out, "checkouts charge {charging}")?;
     }
-    writeln!(out, "the API is described at {place}/docs")?;
-    writeln!(out, "listening on {place}")?;
-    out.flush()?;
+    Front::tell_place(&mut out, &place)?;
     drop(out);
     let Front { metrics, listener, gate, options, .. } = front;
     let edge = Edge::new(Arc::new(EmbeddedEngine::new(hub.handle())), metrics);
@@ -107,6 +91,18 @@ pub(super) async fn serve(settings: Settings, keys: Keys) -> anyhow::Result<()> 
     }
     tracing::info!("ended");
     Ok(())
+}
+
+/// What the start found in its data: so many records, read again from the checkpoint on.
+fn found(end: u64, checkpoint: u64, took: u128) -> String {
+    match (end, checkpoint) {
+        (0, _) => "new".to_owned(),
+        (_, 0) => format!("{end} records, all replayed in {took} ms"),
+        _ => format!(
+            "{end} records: a checkpoint at {checkpoint}, {} replayed, in {took} ms",
+            end - checkpoint
+        ),
+    }
 }
 
 /// Has the log say which sides of checkouts are outside, if it says something else.

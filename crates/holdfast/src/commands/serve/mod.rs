@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use holdfast_api::{FileBudget, Gate, RateLimit, ServeOptions, tls};
-use holdfast_delivery::options::CONNECTIONS_OUT_MAX;
+use holdfast_delivery::options::{CONNECTIONS_OUT_MAX, CallbackOptions};
+use holdfast_delivery::tls::OutgoingTls;
 use holdfast_domain::shop::Sides;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
@@ -25,7 +26,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use super::BadInput;
+use super::{BadInput, bad_input};
 use crate::config::{ConfigOptions, Rate, Settings};
 use keys::Keys;
 
@@ -47,7 +48,7 @@ impl Serve {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let settings = self.options.settings().map_err(BadInput::from)?;
         let filter = Targets::from_str(&settings.trace)
-            .map_err(|error| BadInput::from(anyhow::anyhow!("trace = '{}': {error}", settings.trace)))?;
+            .map_err(|error| bad_input(format!("trace = '{}': {error}", settings.trace)))?;
         let keys = Keys::read(&settings, self.without_keys)?;
         let lines = tracing_subscriber::fmt::layer()
             .with_writer(std::io::stderr)
@@ -102,6 +103,24 @@ impl Front {
         Ok(format!("{scheme}://{}", self.listener.local_addr()?))
     }
 
+    /// How others are called: as the settings say, over as many connections as there are files for, and TLS if it can be spoken.
+    fn delivery(&self, settings: &Settings) -> (CallbackOptions, Option<OutgoingTls>) {
+        let outgoing = OutgoingTls::new();
+        let outgoing =
+            outgoing.inspect_err(|error| tracing::warn!(%error, "https callbacks cannot be sent")).ok();
+        let mut delivery = settings.callbacks.options();
+        let for_callbacks = self.files.connections_out.saturating_sub(settings.shop.connections_max()).max(1);
+        delivery.connections_max = delivery.connections_max.min(for_callbacks);
+        (delivery, outgoing)
+    }
+
+    /// The last lines of a start, which say where the API is.
+    fn tell_place(out: &mut impl Write, place: &str) -> std::io::Result<()> {
+        writeln!(out, "the API is described at {place}/docs")?;
+        writeln!(out, "listening on {place}")?;
+        out.flush()
+    }
+
     fn tell_keys(&self, out: &mut impl Write, settings: &Settings) -> std::io::Result<()> {
         match self.asks_for_keys {
             true => writeln!(out, "callers need a key of {}", settings.keys_file.display()),
@@ -131,13 +150,9 @@ fn tell_calls(out: &mut impl Write, settings: &Settings) -> std::io::Result<()> 
 
 /// Ready when the process gets SIGTERM or SIGINT.
 fn asked_to_end() -> anyhow::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    let asked = super::asked_to_end()?;
     Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        asked.await;
         tracing::info!("asked to end: taking no more requests");
     })
 }

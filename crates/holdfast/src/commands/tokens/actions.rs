@@ -1,14 +1,12 @@
 //! What a wallet's program does: issue, select, spend, redeem, release, renew, consolidate.
 
-use anyhow::Context;
 use holdfast_wire::tokens::{self, Issued, Lease, NewToken, Released, Selection, Transaction};
 use holdfast_wire::{Attributes, List, Name, Nullable, Object, Quantity, Whole};
-use serde::Deserialize;
 
-use super::super::BadInput;
+use super::super::bad_input;
 use super::super::tables::print;
 use super::views::{Row, in_a_table};
-use super::{Output, delete, pair, post, print_json, query, whole_number};
+use super::{Output, delete, pair, post, quantity_of, query, show, whole_number};
 use crate::remote::{Remote, escaped, new_transfer_id};
 
 fn attributes(pairs: Vec<(String, String)>) -> Option<Attributes> {
@@ -77,18 +75,13 @@ pub(super) struct Issue {
 impl Issue {
     pub(super) async fn run(self, remote: &Remote, output: Output) -> anyhow::Result<()> {
         if self.id.is_some() && self.quantity.len() > 1 {
-            let why = "--id names a single token: say one --quantity with it";
-            return Err(BadInput::from(anyhow::anyhow!(why)).into());
+            return Err(bad_input("--id names a single token: say one --quantity with it"));
         }
         let token =
             |quantity: &u64| self.kind.token(self.id.clone(), &self.wallet, &self.currency, *quantity);
         let tokens = List(self.quantity.iter().map(token).map(Object).collect());
         let answer = post(remote, "/tokens/issue", &tokens::Issue { tokens }).await?;
-        if output == Output::Json {
-            return print_json(&answer);
-        }
-        let Issued { tokens } = read(&answer)?;
-        print(&in_a_table(tokens.iter().map(Row::from)))
+        show(&answer, output, |Issued { tokens }| print(&in_a_table(tokens.iter().map(Row::from))))
     }
 }
 
@@ -193,16 +186,16 @@ impl Select {
             sweep: None,
         };
         let answer = post(remote, "/tokens/select", &body).await?;
-        if output == Output::Json {
-            return print_json(&answer);
-        }
-        let Selection { spender, tokens, sum, change, expires_at, fence } = read(&answer)?;
-        print(&in_a_table(tokens.iter().map(Row::from)))?;
-        print(&format!(
-            "{spender} holds {sum}, of which {change} is change, until {expires_at}; fence {fence}"
-        ))?;
-        print(&format!("spend it: holdfast tokens spend {spender} --fence {fence} --to WALLET=QUANTITY"))?;
-        print(&format!("or not:   holdfast tokens release {spender}"))
+        show(&answer, output, |Selection { spender, tokens, sum, change, expires_at, fence }| {
+            print(&in_a_table(tokens.iter().map(Row::from)))?;
+            print(&format!(
+                "{spender} holds {sum}, of which {change} is change, until {expires_at}; fence {fence}"
+            ))?;
+            print(&format!(
+                "spend it: holdfast tokens spend {spender} --fence {fence} --to WALLET=QUANTITY"
+            ))?;
+            print(&format!("or not:   holdfast tokens release {spender}"))
+        })
     }
 }
 
@@ -225,25 +218,20 @@ pub(super) struct Spend {
 }
 
 fn output_to(text: &str) -> Result<(String, u64), String> {
-    // A wallet's name may have any character, a quantity has digits.
-    let (wallet, quantity) =
-        text.rsplit_once('=').filter(|(wallet, _)| !wallet.is_empty()).ok_or("is not WALLET=QUANTITY")?;
-    Ok((wallet.to_owned(), whole_number(quantity).map_err(|reason| format!("'{quantity}' {reason}"))?))
+    quantity_of(text, "WALLET=QUANTITY")
 }
 
 fn show_transaction(answer: &[u8], output: Output) -> anyhow::Result<()> {
-    if output == Output::Json {
-        return print_json(answer);
-    }
-    let Transaction { transaction: Nullable(id), consumed, produced } = read(answer)?;
-    let Some(id) = id else { return print("nothing was done: it would not leave fewer tokens") };
-    let consumed: Vec<&str> = consumed.iter().map(Name::as_str).collect();
-    print(&format!("transaction {id}: consumed {}", consumed.join(", ")))?;
-    if produced.is_empty() {
-        return print("produced nothing: all of it left the vault");
-    }
-    print("produced:")?;
-    print(&in_a_table(produced.iter().map(Row::from)))
+    show(answer, output, |Transaction { transaction: Nullable(id), consumed, produced }| {
+        let Some(id) = id else { return print("nothing was done: it would not leave fewer tokens") };
+        let consumed: Vec<&str> = consumed.iter().map(Name::as_str).collect();
+        print(&format!("transaction {id}: consumed {}", consumed.join(", ")))?;
+        if produced.is_empty() {
+            return print("produced nothing: all of it left the vault");
+        }
+        print("produced:")?;
+        print(&in_a_table(produced.iter().map(Row::from)))
+    })
 }
 
 impl Spend {
@@ -288,15 +276,12 @@ impl Held {
     pub(super) async fn release(self, remote: &Remote, output: Output) -> anyhow::Result<()> {
         let fence = self.fence.map(|fence| fence.to_string());
         let path =
-            format!("/tokens/locks/{}{}", escaped(&self.spender), query([("fence", fence.as_deref())]));
+            format!("/tokens/locks/{}{}", escaped(&self.spender), query(&[("fence", fence.as_deref())]));
         let answer = delete(remote, &path).await?;
-        if output == Output::Json {
-            return print_json(&answer);
-        }
-        match read::<Released>(&answer)?.released {
+        show(&answer, output, |answer: Released| match answer.released {
             0 => print(&format!("{} held nothing", self.spender)),
             count => print(&format!("{} gave back {count} tokens", self.spender)),
-        }
+        })
     }
 }
 
@@ -314,11 +299,9 @@ impl Renew {
         let path = format!("/tokens/locks/{}/renew", escaped(&self.held.spender));
         let body = tokens::Renew { lease_ms: self.lease_ms.into(), fence: self.held.fence.map(Whole) };
         let answer = post(remote, &path, &body).await?;
-        if output == Output::Json {
-            return print_json(&answer);
-        }
-        let Lease { expires_at, fence, .. } = read(&answer)?;
-        print(&format!("{} holds its tokens until {expires_at}; fence {fence}", self.held.spender))
+        show(&answer, output, |Lease { expires_at, fence, .. }| {
+            print(&format!("{} holds its tokens until {expires_at}; fence {fence}", self.held.spender))
+        })
     }
 }
 
@@ -353,10 +336,6 @@ impl Consolidate {
         };
         show_transaction(&post(remote, "/tokens/consolidate", &body).await?, output)
     }
-}
-
-pub(super) fn read<T: for<'de> Deserialize<'de>>(answer: &[u8]) -> anyhow::Result<T> {
-    serde_json::from_slice(answer).context("the hub answers something else than expected")
 }
 
 #[cfg(test)]

@@ -8,12 +8,14 @@ mod advice;
 mod updates;
 mod views;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use bytes::Bytes;
-use hyper::{HeaderMap, Method};
+use hyper::Method;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use super::tables::print;
+use super::pages::STRANGE;
+use super::tables::print_json;
 use super::{BadInput, Output};
 use crate::remote::{Answer, Remote, RemoteArgs, block_on, escaped};
 
@@ -79,7 +81,7 @@ impl Tokens {
 
 /// A GET that must be answered well.
 async fn get(remote: &Remote, path: &str) -> anyhow::Result<Bytes> {
-    taken("GET", path, remote.exchange(Method::GET, path, HeaderMap::new(), Bytes::new()).await?)
+    taken("GET", path, remote.try_ask(Method::GET, path).await?)
 }
 
 /// A POST that must be taken.
@@ -89,7 +91,7 @@ async fn post(remote: &Remote, path: &str, body: &impl Serialize) -> anyhow::Res
 
 /// A DELETE that must be taken.
 async fn delete(remote: &Remote, path: &str) -> anyhow::Result<Bytes> {
-    taken("DELETE", path, remote.exchange(Method::DELETE, path, HeaderMap::new(), Bytes::new()).await?)
+    taken("DELETE", path, remote.try_ask(Method::DELETE, path).await?)
 }
 
 fn taken(method: &str, path: &str, answer: Answer) -> anyhow::Result<Bytes> {
@@ -100,15 +102,29 @@ fn taken(method: &str, path: &str, answer: Answer) -> anyhow::Result<Bytes> {
 }
 
 /// `?name=value&…` of what is there.
-fn query<const N: usize>(filters: [(&str, Option<&str>); N]) -> String {
-    let pairs = filters.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", escaped(value?))));
+fn query(filters: &[(&str, Option<&str>)]) -> String {
+    let pairs = filters.iter().filter_map(|(name, value)| Some(format!("{name}={}", escaped((*value)?))));
     let pairs = pairs.collect::<Vec<_>>().join("&");
     if pairs.is_empty() { pairs } else { format!("?{pairs}") }
 }
 
-/// The hub's answer for programs.
-fn print_json(body: &[u8]) -> anyhow::Result<()> {
-    print(String::from_utf8_lossy(body).trim_end())
+/// Prints the hub's answer: as it came for programs, and what `tell` says of it for people.
+fn show<T: DeserializeOwned>(
+    answer: &[u8],
+    output: Output,
+    tell: impl FnOnce(T) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    match output {
+        Output::Json => print_json(answer),
+        Output::Text => tell(serde_json::from_slice(answer).context(STRANGE)?),
+    }
+}
+
+/// `NAME=QUANTITY`. A name may have any character, a quantity has digits.
+fn quantity_of(text: &str, form: &str) -> Result<(String, u64), String> {
+    let (name, quantity) =
+        text.rsplit_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| format!("is not {form}"))?;
+    Ok((name.to_owned(), whole_number(quantity).map_err(|reason| format!("'{quantity}' {reason}"))?))
 }
 
 fn whole_number(text: &str) -> Result<u64, String> {
@@ -139,9 +155,9 @@ mod tests {
     #[test]
     fn a_query_has_what_is_there_and_is_escaped() {
         assert_eq!(
-            query([("wallet", Some("a&b")), ("state", None), ("currency", Some("EUR"))]),
+            query(&[("wallet", Some("a&b")), ("state", None), ("currency", Some("EUR"))]),
             "?wallet=a%26b&currency=EUR"
         );
-        assert_eq!(query([("wallet", None)]), "");
+        assert_eq!(query(&[("wallet", None)]), "");
     }
 }

@@ -4,8 +4,8 @@ use holdfast_wire::tokens::{self, Updated};
 use holdfast_wire::{List, Name, Object};
 
 use super::super::tables::print;
-use super::actions::{KindArgs, read};
-use super::{Output, post, print_json, whole_number};
+use super::actions::KindArgs;
+use super::{Output, post, quantity_of, show};
 use crate::remote::Remote;
 
 #[derive(Debug, clap::Args)]
@@ -27,10 +27,7 @@ pub(super) struct Updates {
 }
 
 fn token(text: &str) -> Result<(String, u64), String> {
-    // An id may have any character, a quantity has digits.
-    let (id, quantity) =
-        text.rsplit_once('=').filter(|(id, _)| !id.is_empty()).ok_or("is not ID=QUANTITY")?;
-    Ok((id.to_owned(), whole_number(quantity).map_err(|reason| format!("'{quantity}' {reason}"))?))
+    quantity_of(text, "ID=QUANTITY")
 }
 
 impl Updates {
@@ -51,18 +48,16 @@ impl Updates {
 
     pub(super) async fn run(self, remote: &Remote, output: Output) -> anyhow::Result<()> {
         let answer = post(remote, "/tokens/updates", &self.body()).await?;
-        if output == Output::Json {
-            return print_json(&answer);
-        }
-        let Updated { consumed, produced } = read(&answer)?;
-        print(&format!("{consumed} tokens went, {produced} came"))?;
-        if consumed < self.consumed.len() {
-            print("those that were not here, or not any more, will never come alive")?;
-        }
-        if produced < self.produced.len() {
-            print("of those produced, some were here already or have been consumed")?;
-        }
-        Ok(())
+        show(&answer, output, |Updated { consumed, produced }| {
+            print(&format!("{consumed} tokens went, {produced} came"))?;
+            if consumed < self.consumed.len() {
+                print("those that were not here, or not any more, will never come alive")?;
+            }
+            if produced < self.produced.len() {
+                print("of those produced, some were here already or have been consumed")?;
+            }
+            Ok(())
+        })
     }
 }
 

@@ -1,18 +1,16 @@
 //! What changes nothing: balances, lists, locks.
 
+use anyhow::Context;
 use holdfast_tokens::DEFAULT_TYPE;
 use holdfast_wire::tokens::{self, Balance, ListedToken, Lock, Token};
 use holdfast_wire::{Name, Nullable};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
+use super::super::name_of;
+use super::super::pages::{PageArgs, Pages, STRANGE, print_more, read_value};
 use super::super::tables::{print, table};
-use super::actions::read;
-use super::{Output, get, print_json, query};
+use super::{Output, get, query, show};
 use crate::remote::Remote;
 
-/// Rows of one page, and of a list where no limit is given.
-const PAGE_ROWS: u64 = 1_000;
 /// Pages that one list asks for.
 const PAGES_MAX: usize = 10_000;
 
@@ -75,17 +73,17 @@ fn range(digits: usize) -> String {
 }
 
 impl OfWallet {
+    fn filters(&self) -> [(&str, Option<&str>); 3] {
+        let (wallet, currency) = (self.wallet.as_str(), self.currency.as_str());
+        [("wallet", Some(wallet)), ("currency", Some(currency)), ("type", self.token_type.as_deref())]
+    }
+
     pub(super) async fn balance(self, remote: &Remote, output: Output) -> anyhow::Result<()> {
-        let filters = [
-            ("wallet", Some(self.wallet.as_str())),
-            ("currency", Some(self.currency.as_str())),
-            ("type", self.token_type.as_deref()),
-        ];
-        let answer = get(remote, &format!("/tokens/balance{}", query(filters))).await?;
-        if output == Output::Json {
-            return print_json(&answer);
-        }
-        let balance: Balance = read(&answer)?;
+        let answer = get(remote, &format!("/tokens/balance{}", query(&self.filters()))).await?;
+        show(&answer, output, |balance| self.tell(balance))
+    }
+
+    fn tell(&self, balance: Balance) -> anyhow::Result<()> {
         print(&format!(
             "{} has {} {} in {} tokens: {} free, {} locked in {} tokens",
             self.wallet,
@@ -131,85 +129,32 @@ pub(super) struct List {
     /// Only those in this state
     #[arg(long, value_enum)]
     state: Option<State>,
-    /// The cursor that an earlier page ended with
-    #[arg(long, value_name = "CURSOR")]
-    after: Option<String>,
-    /// At most so many [default: 1000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    limit: Option<u64>,
+    #[command(flatten)]
+    page: PageArgs,
 }
 
-/// What one or more pages of a list had.
-#[derive(Default)]
-struct Pages {
-    rows: Vec<Value>,
-    next: Option<String>,
-}
-
-impl Pages {
-    /// Asks for pages of `path`, whose rows stand under `name`, until there are `limit` rows, or no more.
-    async fn read(
-        remote: &Remote,
-        (path, name): (&str, &str),
-        filters: [(&str, Option<&str>); 4],
-        after: Option<String>,
-        limit: Option<u64>,
-    ) -> anyhow::Result<Pages> {
-        let mut all = Pages { next: after, ..Pages::default() };
-        let mut missing = limit.unwrap_or(PAGE_ROWS);
-        for _ in 0..PAGES_MAX {
-            let (after, rows) = (all.next.take(), missing.min(PAGE_ROWS).to_string());
-            let [a, b, c, d] = filters;
-            let asked = query([a, b, c, d, ("after", after.as_deref()), ("limit", Some(&rows))]);
-            let mut page: serde_json::Map<String, Value> =
-                read(&get(remote, &format!("{path}{asked}")).await?)?;
-            let rows: Vec<Value> = read_value(page.remove(name).unwrap_or_default())?;
-            all.next = read_value(page.remove("next").unwrap_or_default())?;
-            missing = missing.saturating_sub(rows.len() as u64);
-            all.rows.extend(rows);
-            if missing == 0 || all.next.is_none() {
-                break;
-            }
-        }
-        Ok(all)
-    }
-
-    fn print_json(self, name: &str) -> anyhow::Result<()> {
-        #[derive(Serialize)]
-        struct Page {
-            #[serde(flatten)]
-            rows: std::collections::BTreeMap<String, Vec<Value>>,
-            next: Option<String>,
-        }
-        let rows = [(name.to_owned(), self.rows)].into();
-        print(&serde_json::to_string(&Page { rows, next: self.next })?)
-    }
-}
-
-fn read_value<T: for<'de> Deserialize<'de>>(value: Value) -> anyhow::Result<T> {
-    use anyhow::Context;
-    serde_json::from_value(value).context("the hub answers something else than expected")
-}
-
-fn print_more(next: Option<String>) -> anyhow::Result<()> {
-    next.map_or(Ok(()), |next| print(&format!("more: --after {next}")))
+/// The pages of a list, whose rows stand under its name.
+async fn pages(
+    remote: &Remote,
+    (path, name): (&str, &'static str),
+    filters: &[(&str, Option<&str>)],
+    page: PageArgs,
+) -> anyhow::Result<Pages> {
+    let ask = async |after: Option<&str>, rows: u64| {
+        let rows = rows.to_string();
+        let asked = query(&[filters, &[("after", after), ("limit", Some(&rows))]].concat());
+        serde_json::from_slice(&get(remote, &format!("{path}{asked}")).await?).context(STRANGE)
+    };
+    Pages::read((name, PAGES_MAX), page, ask).await
 }
 
 impl List {
     pub(super) async fn run(self, remote: &Remote, output: Output) -> anyhow::Result<()> {
-        let state = self.state.map(|state| match state {
-            State::Free => "free",
-            State::Locked => "locked",
-        });
-        let filters = [
-            ("wallet", Some(self.of.wallet.as_str())),
-            ("currency", Some(self.of.currency.as_str())),
-            ("type", self.of.token_type.as_deref()),
-            ("state", state),
-        ];
-        let pages = Pages::read(remote, ("/tokens", "tokens"), filters, self.after, self.limit).await?;
+        let state = self.state.map(name_of);
+        let filters = [&self.of.filters()[..], &[("state", state.as_deref())]].concat();
+        let pages = pages(remote, ("/tokens", "tokens"), &filters, self.page).await?;
         if output == Output::Json {
-            return pages.print_json("tokens");
+            return pages.print_json();
         }
         let tokens: Result<Vec<ListedToken>, _> = pages.rows.into_iter().map(read_value).collect();
         print(&in_a_table(tokens?.iter().map(|listed| Row(&listed.token, Some(listed.state)))))?;
@@ -228,12 +173,8 @@ pub(super) struct Locks {
     /// Only the lock of this spender
     #[arg(long)]
     spender: Option<String>,
-    /// The cursor that an earlier page ended with
-    #[arg(long, value_name = "CURSOR")]
-    after: Option<String>,
-    /// At most so many [default: 1000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    limit: Option<u64>,
+    #[command(flatten)]
+    page: PageArgs,
 }
 
 fn worth(lock: &Lock) -> u128 {
@@ -271,13 +212,12 @@ impl Locks {
     pub(super) async fn run(self, remote: &Remote, output: Output) -> anyhow::Result<()> {
         let filters = [
             ("wallet", self.wallet.as_deref()),
+            ("currency", self.currency.as_deref()),
             ("spender", self.spender.as_deref()),
-            ("", None),
-            ("", None),
         ];
-        let pages = Pages::read(remote, ("/tokens/locks", "locks"), filters, self.after, self.limit).await?;
+        let pages = pages(remote, ("/tokens/locks", "locks"), &filters, self.page).await?;
         if output == Output::Json {
-            return pages.print_json("locks");
+            return pages.print_json();
         }
         let header = ["spender", "wallet", "tokens", "worth", "age", "ends in", "fence"];
         let mut table = table(&header, &["tokens", "worth", "age", "ends in", "fence"]);

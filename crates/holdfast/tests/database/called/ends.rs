@@ -2,20 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use super::{calling, checkout, item, order, post, verified};
+use super::{calling, checkout};
 use crate::shop::at_once;
+use crate::support::shop::{item, order, post, text};
 use crate::support::sink::{Manner, Received, Sink};
 use crate::world::World;
 
 fn told(received: &[Received]) -> BTreeSet<(String, String)> {
     let taken = received.iter().filter(|end| end.acknowledged).map(Received::json);
-    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-    taken.map(|end| (text(&end["order"]), text(&end["state"]))).collect()
+    taken.map(|end| (text(&end, "order"), text(&end, "state"))).collect()
 }
 
-pub fn ends_are_told_although_the_node_that_tells_is_killed() {
+#[test]
+fn ends_are_told_although_the_node_that_tells_is_killed() {
     const ORDERS: usize = 40;
-    let Some(mut world) = World::new() else { return };
+    let Some(mut world) = World::beside_others() else { return };
     // It hangs: what the first node has in hand when it is killed was taken by nobody.
     let listener = Sink::new(Manner::Hang);
     let settings = [format!("shop.webhook=http://{}/ends", listener.address)];
@@ -23,8 +24,7 @@ pub fn ends_are_told_although_the_node_that_tells_is_killed() {
     world.add_nodes_with(1, &calling(&settings));
     let silent = [calling(&settings), vec!["--roles", "api,expiry,order,pay,stock,tokens"]].concat();
     world.add_nodes_with(2, &silent);
-    let wanted = item(world.node(1), 1);
-    post(world.node(1), &format!("/stock/add/{wanted}/1000"));
+    let wanted = item(world.node(1), 1, 1_000);
     post(world.node(1), "/payment/batch_init/20/1");
     let numbers: Vec<usize> = (0..ORDERS).collect();
     // Every second user is not there.
@@ -45,5 +45,5 @@ pub fn ends_are_told_although_the_node_that_tells_is_killed() {
     listener.wait("all are told", |received| told(received).is_superset(&ends));
     assert_eq!(told(&listener.received()), ends, "and as they were");
     world.await_count("SELECT count(*) FROM checkout_outcome", |rows| rows == 0);
-    verified(&world);
+    world.verify();
 }

@@ -1,60 +1,41 @@
 //! Many check out while a node is killed and another comes, and both servers are restarted: nothing is sold twice or lost, and every end of every try is told.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
-use serde_json::Value;
-
+use super::calling;
 use super::partner::Partner;
-use super::{calling, item, order, post, verified};
-use crate::disasters::{Crowd, LIVED_THROUGH};
+use crate::disasters::{Crowd, insist};
+use crate::servers::Servers;
 use crate::shop::at_once;
+use crate::support::shop::{new_item, order, post, text};
 use crate::support::sink::{Manner, Sink};
-use crate::tokens::wallet::call;
-use crate::world::World;
-
-/// Checks an order out at any node until it is told what became of it.
-fn insist(addresses: &Mutex<Vec<SocketAddr>>, order: &str, turn: usize) {
-    let deadline = Instant::now() + LIVED_THROUGH;
-    for turn in turn.. {
-        let address = {
-            let addresses = addresses.lock().expect("whole");
-            addresses[turn % addresses.len()]
-        };
-        match call(address, "POST", &format!("/shop/orders/checkout/{order}"), &Value::Null) {
-            Ok(answer) if matches!(answer.status, 200 | 402) => return,
-            last => assert!(Instant::now() < deadline, "{order}: {last:?}"),
-        }
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
-}
+use crate::world::{PARTITIONS, World};
 
 pub fn a_warehouse_in_a_crowd(crowd: &Crowd) {
     const ORDERS: usize = 150;
     const UNITS: u64 = 60;
-    let Some(mut world) = World::new() else { return };
+    let Some(mut world) = World::of(Servers::default(), PARTITIONS) else { return };
     let (warehouse, told) = (Partner::open(), Sink::new(Manner::Good));
     let settings =
         [format!("shop.stock={}", warehouse.url()), format!("shop.webhook=http://{}/ends", told.address)];
     world.add_nodes_with(3, &calling(&settings));
     post(world.node(0), "/payment/batch_init/120/1");
-    let wanted = item(world.node(1), 1);
+    let wanted = new_item(world.node(1), 1);
     warehouse.put(&wanted, UNITS);
     let numbers: Vec<usize> = (0..ORDERS).collect();
     // Every fifth user is not there.
     let orders = at_once(&world, &numbers, |node, number| order(node, &number.to_string(), &wanted, 1));
     let addresses = Arc::clone(&world.addresses);
-    let ask = |turn: usize, order: &str| insist(&addresses, order, turn);
+    let ask = |turn: usize, order: &str| {
+        insist(&addresses, "/shop/orders/checkout", order, turn);
+    };
     crowd.run(&orders, ask, || {
         world.take_node().kill();
         world.add_nodes_with(1, &calling(&settings));
     });
     // What a dead caller began ends too.
-    world.await_count("SELECT count(*) FROM orders WHERE state IN ('pending', 'cancelling')", |open| {
-        open == 0
-    });
+    world.await_no_open_checkout();
     let rows = world.sql().query("SELECT order_id, state, tr_num FROM orders", &[]).expect("rows");
     let stands: BTreeMap<String, (String, i64)> =
         rows.iter().map(|row| (row.get(0), (row.get(1), row.get(2)))).collect();
@@ -75,13 +56,12 @@ pub fn a_warehouse_in_a_crowd(crowd: &Crowd) {
         due.extend((1..*last).map(|tr| (order.clone(), tr, "not_paid".to_owned())));
         due.insert((order.clone(), *last, state.clone()));
     }
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let heard = |received: &[crate::support::sink::Received]| -> BTreeSet<(String, i64, String)> {
         let ends = received.iter().map(|end| end.json());
-        ends.map(|end| (text(&end["order"]), end["tr"].as_i64().unwrap_or(0), text(&end["state"]))).collect()
+        ends.map(|end| (text(&end, "order"), end["tr"].as_i64().unwrap_or(0), text(&end, "state"))).collect()
     };
     let received = told.wait("every end is told", |received| heard(received).is_superset(&due));
     assert_eq!(heard(&received), due, "and nothing else");
     world.await_count("SELECT count(*) FROM checkout_outcome", |rows| rows == 0);
-    verified(&world);
+    world.verify();
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use holdfast_services::PATIENCE;
 use serde_json::{Value, json};
 
 use crate::support::server::any_port;
-use crate::support::sink::read_request;
+use crate::support::sink::{read_request, serve_each};
 
 /// How it answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,17 +139,9 @@ pub struct Partner {
 
 impl Partner {
     pub fn open() -> Partner {
-        let listener = TcpListener::bind(any_port()).expect("a port");
-        let address = listener.local_addr().expect("bound");
         let state = Arc::new(State { books: Mutex::default(), changed: Condvar::new() });
         let serving = Arc::clone(&state);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let state = Arc::clone(&serving);
-                std::thread::spawn(move || serve(stream, &state));
-            }
-        });
-        Partner { address, state }
+        Partner { address: serve_each(any_port(), move |stream| serve(stream, &serving)), state }
     }
 
     pub fn url(&self) -> String {

@@ -1,31 +1,32 @@
 //! A warehouse or a bank that is called.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
 
 use holdfast_kafka::Topic;
-use holdfast_services::PATIENCE;
 use serde_json::{Value, json};
 
 use super::partner::{Manner, Partner};
-use super::{await_state, calling, checkout, desk, item, order, post, verified};
+use super::{await_state, callers, calling, checkout};
 use crate::shop::{at_once, begin};
-use crate::support::http::exchange;
+use crate::support::http::{figure, send};
 use crate::support::server::Server;
+use crate::support::shop::{item, new_item, order, post, shown};
 use crate::support::sink::{Manner as Mood, Sink};
+use crate::support::wait::await_that;
 use crate::world::World;
 
 /// Sixty want twenty, some of them without the money for it. All are told of, and all books agree.
-pub fn a_called_warehouse_sells_no_more_than_it_has() {
+#[test]
+fn a_called_warehouse_sells_no_more_than_it_has() {
     const ORDERS: usize = 60;
     const UNITS: u64 = 20;
-    let Some(mut world) = World::new() else { return };
+    let Some(mut world) = World::beside_others() else { return };
     let (warehouse, told) = (Partner::open(), Sink::new(Mood::Good));
     let settings =
         [format!("shop.stock={}", warehouse.url()), format!("shop.webhook=http://{}/ends", told.address)];
     world.add_nodes_with(3, &calling(&settings));
     post(world.node(0), "/payment/batch_init/50/1");
-    let wanted = item(world.node(1), 1);
+    let wanted = new_item(world.node(1), 1);
     warehouse.put(&wanted, UNITS);
     let numbers: Vec<usize> = (0..ORDERS).collect();
     // Ten users are not there: what the warehouse has taken for them it must give back.
@@ -62,35 +63,34 @@ pub fn a_called_warehouse_sells_no_more_than_it_has() {
         assert_eq!(end["why"].is_null(), state == "paid", "{end}");
     }
     world.await_count("SELECT count(*) FROM checkout_outcome", |rows| rows == 0);
-    verified(&world);
+    world.verify();
 }
 
 pub fn says(node: &Server, order: &str, tr: u64, side: &str, outcome: &str) -> (u16, Value) {
     let body = json!({ "outcome": outcome }).to_string();
-    let json = "Content-Type: application/json\r\n";
-    let path = format!("/hub/checkouts/{order}/{tr}/{side}");
-    let answer = exchange(node, "POST", &path, json, body.as_bytes());
+    let answer = send(node, "POST", &format!("/hub/checkouts/{order}/{tr}/{side}"), &body);
     (answer.status, answer.json())
 }
 
 /// And meanwhile callers and operators ask at all nodes about orders that it leaves open.
-pub fn a_called_warehouse_hangs_fails_and_answers_later() {
-    let Some(mut world) = World::new() else { return };
+#[test]
+fn a_called_warehouse_hangs_fails_and_answers_later() {
+    let Some(mut world) = World::beside_others() else { return };
     let (warehouse, told) = (Partner::open(), Sink::new(Mood::Good));
     let settings =
         [format!("shop.stock={}", warehouse.url()), format!("shop.webhook=http://{}/ends", told.address)];
     world.add_nodes_with(3, &calling(&settings));
     post(world.node(0), "/payment/batch_init/1/100");
     std::thread::scope(|scope| {
-        let desk = scope.spawn(|| desk::of_any_node(&world, &warehouse));
+        let callers = scope.spawn(|| callers::of_any_node(&world, &warehouse));
         hangs_fails_and_answers_later(&world, &warehouse, &told);
-        desk.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        callers.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     });
-    verified(&world);
+    world.verify();
 }
 
 fn hangs_fails_and_answers_later(world: &World, warehouse: &Partner, told: &Sink) {
-    let wanted = item(world.node(1), 5);
+    let wanted = new_item(world.node(1), 5);
     warehouse.put(&wanted, 10);
     let of = |quantity| order(world.node(0), "0", &wanted, quantity);
 
@@ -129,16 +129,14 @@ fn hangs_fails_and_answers_later(world: &World, warehouse: &Partner, told: &Sink
     assert_eq!(checkout(world.node(2), &of(1)), (200, None), "another order does not wait for it");
     await_state(world, &lost, "cancelling");
     warehouse.wait("it is asked to give back", |books| books.count(&lost, "add") > 2);
-    let shown = |node| {
-        let found = exchange(world.node(node), "GET", &format!("/hub/checkouts/{lost}"), "", b"").json();
-        found["detail"].as_str().unwrap_or_default().contains("no answer")
-    };
     // It is told of the side, and an answer about another order ends it until the next one that hangs.
-    let deadline = Instant::now() + PATIENCE;
-    while !(0..3).any(shown) {
-        assert!(Instant::now() < deadline, "the node that asks knows why it waits");
-        std::thread::yield_now();
-    }
+    let told_why =
+        |node: &Server| shown(node, &lost)["detail"].as_str().unwrap_or_default().contains("no answer");
+    await_that(
+        "the node that asks knows why it waits",
+        || (0..3).any(|at| told_why(world.node(at))),
+        |told| *told,
+    );
     assert!(!warehouse.books().holds().contains(&lost));
     warehouse.behave_about(&lost, Manner::Well);
     await_state(world, &lost, "not_paid");
@@ -165,15 +163,15 @@ fn hangs_fails_and_answers_later(world: &World, warehouse: &Partner, told: &Sink
 
 /// How many partitions of a topic a node has, by its own words.
 pub fn partitions_of(node: &Server, topic: Topic) -> u32 {
-    let metrics = exchange(node, "GET", "/metrics", "", b"").body;
-    let name = format!("holdfast_cluster_partitions{{topic=\"{}\"}} ", topic.name());
-    metrics.lines().find_map(|line| line.strip_prefix(name.as_str())?.parse().ok()).unwrap_or(0)
+    let name = format!("holdfast_cluster_partitions{{topic=\"{}\"}}", topic.name());
+    figure(node, &name).unwrap_or(0)
 }
 
 /// Two nodes do nothing but ask. One dies with its requests under way; the other finds in the store what it has to ask.
-pub fn the_node_that_asks_is_killed_and_another_goes_on() {
+#[test]
+fn the_node_that_asks_is_killed_and_another_goes_on() {
     const EACH: usize = 3;
-    let Some(mut world) = World::new() else { return };
+    let Some(mut world) = World::beside_others() else { return };
     let warehouse = Partner::open();
     let settings = [format!("shop.stock={}", warehouse.url())];
     let with_roles = |roles| [calling(&settings), vec!["--roles", roles]].concat();
@@ -181,27 +179,17 @@ pub fn the_node_that_asks_is_killed_and_another_goes_on() {
     world.add_nodes_with(1, &with_roles("api,expiry,callbacks,order,pay"));
     let edge = || world.node(2);
     post(edge(), "/payment/batch_init/1/100");
-    let wanted = item(edge(), 1);
+    let wanted = new_item(edge(), 1);
     warehouse.put(&wanted, 100);
     // Some of each partition.
-    let (topics, mut orders) = (world.topics(), Vec::new());
-    let partitions = topics.partitions(Topic::Stock);
-    let mut room = vec![EACH; partitions as usize];
-    while room.iter().any(|left| *left > 0) {
-        let order = order(edge(), "0", &wanted, 1);
-        let left = &mut room[topics.partition(Topic::Stock, order.as_bytes()) as usize];
-        if *left > 0 {
-            *left -= 1;
-            orders.push(order);
-        }
-    }
+    let partitions = world.topics().partitions(Topic::Stock);
+    let orders = world.for_each_partition(Topic::Stock, EACH, || order(edge(), "0", &wanted, 1));
+    let orders: Vec<String> = orders.into_iter().map(|(order, _)| order).collect();
     // Both nodes have their share: the one that will be killed too.
     let shares = || [0, 1].map(|node| partitions_of(world.node(node), Topic::Stock));
-    let deadline = Instant::now() + PATIENCE;
-    while shares().contains(&0) || shares().iter().sum::<u32>() != partitions {
-        assert!(Instant::now() < deadline, "the partitions are not shared: {:?}", shares());
-        std::thread::park_timeout(Duration::from_millis(50));
-    }
+    await_that("the partitions are shared", shares, |shares| {
+        !shares.contains(&0) && shares.iter().sum::<u32>() == partitions
+    });
     let epochs =
         "SELECT sum(epoch)::bigint FROM segment WHERE segment_type = 'consumer' AND table_name = 'stock'";
     let before = world.count(epochs);
@@ -218,16 +206,16 @@ pub fn the_node_that_asks_is_killed_and_another_goes_on() {
     assert!(warehouse.books().asked.len() > before);
     assert_eq!(warehouse.books().left[&wanted], 100 - orders.len() as u64, "each was taken once");
     world.take_node().stop();
-    verified(&world);
+    world.verify();
 }
 
-pub fn a_called_bank_charges_once_or_gives_back() {
-    let Some(mut world) = World::new() else { return };
+#[test]
+fn a_called_bank_charges_once_or_gives_back() {
+    let Some(mut world) = World::beside_others() else { return };
     let bank = Partner::open();
     world.add_nodes_with(3, &calling(&[format!("shop.payment={}", bank.url())]));
     bank.put("ann", 12);
-    let wanted = item(world.node(0), 5);
-    post(world.node(1), &format!("/stock/add/{wanted}/3"));
+    let wanted = item(world.node(0), 5, 3);
     let of = |quantity| order(world.node(2), "ann", &wanted, quantity);
     let money = || bank.books().left["ann"];
     let stock = || world.count(&format!("SELECT stock FROM items WHERE item_id = '{wanted}'"));
@@ -254,5 +242,5 @@ pub fn a_called_bank_charges_once_or_gives_back() {
     bank.behave(Manner::Well);
     await_state(&world, &lost, "not_paid");
     assert_eq!((money(), stock()), (100, 2));
-    verified(&world);
+    world.verify();
 }

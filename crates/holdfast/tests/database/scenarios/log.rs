@@ -93,8 +93,26 @@ impl Said {
     }
 }
 
+/// What cannot be read of what these files have written, and nothing else, has become a dead letter.
+pub fn assert_misplaced_are_put_aside<'f>(
+    world: &World,
+    said: &[Said],
+    files: impl Iterator<Item = &'f str> + Clone,
+) {
+    let misplaced = said.iter().filter(|said| files.clone().any(|file| said.is_misplaced_by(file)));
+    let misplaced: BTreeSet<_> =
+        misplaced.map(|said| (said.topic.name().to_owned(), said.partition, said.offset)).collect();
+    assert_eq!(dead_letters(world), misplaced);
+}
+
+/// How many messages a file expects to be misplaced.
+pub fn misplaced(expect: &Value) -> usize {
+    let alarms = expect["alarms"].as_array().expect("alarms").iter();
+    alarms.filter(|alarm| alarm["alarm"] == "misplaced").count()
+}
+
 /// The places of all dead letters: topic, partition and offset.
-pub fn dead_letters(world: &World) -> BTreeSet<(String, u32, u64)> {
+fn dead_letters(world: &World) -> BTreeSet<(String, u32, u64)> {
     let sql =
         "SELECT table_name, enumeration, source_offset FROM dead_letter JOIN segment USING (segment_id)";
     let rows = world.sql().query(sql, &[]).expect("rows");

@@ -14,9 +14,6 @@ mod log;
 mod orders;
 mod sides;
 
-pub use orders::the_order_side_plays_its_scenarios;
-pub use sides::the_sides_play_their_scenarios;
-
 use std::collections::BTreeSet;
 
 use serde_json::Value;
@@ -49,7 +46,8 @@ fn played_by(kind: Kind) -> Vec<(String, Value)> {
 }
 
 /// No file is passed over, and no name is left of one that is gone.
-pub fn every_scenario_is_played() {
+#[test]
+fn every_scenario_is_played() {
     let all: BTreeSet<String> = Scenarios::of("checkout").good().into_iter().map(|(name, _)| name).collect();
     for (name, _) in orders::ALONE {
         assert!(all.contains(name), "{name} has a partition to itself and is not there");

@@ -10,20 +10,23 @@
 //! are left out by a transaction that is given up: no reader ever sees them. What Kafka will not do is deliver a record again by
 //! itself: such a one is written again, and has an offset more.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
-use std::time::{Duration, Instant};
 
 use holdfast_kafka::{Producer, Topic, TopicSettings};
 use holdfast_services::PATIENCE;
 use postgres::Client;
-use rdkafka::config::ClientConfig;
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
+use rdkafka::producer::{BaseRecord, Producer as _};
 use serde_json::{Value, json};
 
 use super::cast::Cast;
-use super::log::{Said, Written, alarm_lines, alarms_about, dead_letters, expected_alarms, write};
+use super::log::{
+    Said, Written, alarm_lines, alarms_about, assert_misplaced_are_put_aside, expected_alarms, misplaced,
+    write,
+};
 use super::{Kind, assert_none, played_by};
+use crate::servers::Servers;
+use crate::support::wait::await_that;
 use crate::trimmed::trim;
 use crate::world::{PARTITIONS as SHARED, Telling, World};
 
@@ -65,9 +68,10 @@ struct Scene {
 }
 
 /// All of them at once.
-pub fn the_order_side_plays_its_scenarios() {
+#[test]
+fn the_order_side_plays_its_scenarios() {
     let partitions = SHARED + u32::try_from(ALONE.len()).expect("few");
-    let Some(mut world) = World::of(partitions) else { return };
+    let Some(mut world) = World::of(Servers::beside_others(), partitions) else { return };
     // It makes tables and topics, and goes.
     world.add_nodes_with(1, &["--roles", "api"]);
     world.take_node().stop();
@@ -94,11 +98,7 @@ pub fn the_order_side_plays_its_scenarios() {
         (found != expected).then(|| format!("{}\n  was {found}\n  not {expected}", scene.name))
     });
     assert_none(&wrong.collect::<Vec<_>>(), scenes.len());
-    let misplaced =
-        found.said.iter().filter(|said| scenes.iter().any(|scene| said.is_misplaced_by(&scene.name)));
-    let misplaced: BTreeSet<_> =
-        misplaced.map(|said| (said.topic.name().to_owned(), said.partition, said.offset)).collect();
-    assert_eq!(dead_letters(&world), misplaced, "what cannot be read, and nothing else, is put aside");
+    assert_misplaced_are_put_aside(&world, &found.said, scenes.iter().map(|scene| &*scene.name));
     assert_logs_are_told(&scenes, &found.alarms);
 }
 
@@ -136,12 +136,9 @@ fn await_rebuilt(world: &World, told: &[Telling]) {
     world.await_shared(&[Topic::Outcomes]);
     let claims =
         "SELECT sum(epoch)::bigint FROM segment WHERE segment_type = 'consumer' AND table_name = 'outcomes'";
-    let deadline = Instant::now() + PATIENCE;
     let rebuilt = || told.iter().map(|told| told.text().matches("checkouts rebuilt").count()).sum::<usize>();
-    while i64::try_from(rebuilt()).expect("few") < world.count(claims) {
-        assert!(Instant::now() < deadline, "{} of {} were rebuilt", rebuilt(), world.count(claims));
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
+    let rebuilt_and_claimed = || (i64::try_from(rebuilt()).expect("few"), world.count(claims));
+    await_that("all are rebuilt", rebuilt_and_claimed, |(rebuilt, claimed)| rebuilt >= claimed);
     world.await_read(&[Topic::Outcomes]);
 }
 
@@ -280,7 +277,6 @@ impl Scene {
     }
 
     fn expected(&self, found: &Found) -> Value {
-        let misplaced = self.expect["alarms"].as_array().expect("alarms").iter();
         let sent = |topic: &str| -> Vec<&Value> {
             self.expect["sent"]
                 .as_array()
@@ -298,7 +294,7 @@ impl Scene {
             "outcomes": sent("outcomes"),
             "pay": sent("pay"),
             "stock": sent("stock"),
-            "misplaced": misplaced.filter(|alarm| alarm["alarm"] == "misplaced").count(),
+            "misplaced": misplaced(&self.expect),
             "alarms": expected_alarms(&self.expect),
             "outcome_offset": offset,
         })
@@ -363,15 +359,7 @@ fn once(sent: Vec<Value>, times_max: usize) -> Vec<Value> {
 fn leave_out(world: &World, partition: u32, offsets: u64) {
     let name = world.topics().name(Topic::Outcomes);
     let partition = i32::try_from(partition).expect("few");
-    let servers = world.brokers().to_string();
-    let id = format!("{name}-{partition}");
-    let begin = || {
-        let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", &servers).set("transactional.id", &id);
-        let producer: BaseProducer = config.create().expect("a producer");
-        producer.init_transactions(PATIENCE).expect("Kafka knows transactions");
-        producer
-    };
+    let begin = || world.transactional(&format!("{name}-{partition}"));
     let producer = begin();
     producer.begin_transaction().expect("one begins");
     assert!(offsets > 1, "its end alone is no transaction");

@@ -1,13 +1,14 @@
 //! The cases of the payment and the stock side: three nodes serve both and nobody else reads the answers.
 
-use std::collections::BTreeSet;
-
 use holdfast_kafka::Topic;
 use postgres::Client;
 use serde_json::{Map, Value, json};
 
 use super::cast::Cast;
-use super::log::{Said, Written, alarm_lines, alarms_about, dead_letters, expected_alarms, write};
+use super::log::{
+    Said, Written, alarm_lines, alarms_about, assert_misplaced_are_put_aside, expected_alarms, misplaced,
+    write,
+};
 use super::{Kind, assert_none, played_by};
 use crate::world::{PARTITIONS, World};
 
@@ -40,8 +41,9 @@ struct Scene {
 }
 
 /// All of them at once: their messages share partitions and batches.
-pub fn the_sides_play_their_scenarios() {
-    let Some(mut world) = World::new() else { return };
+#[test]
+fn the_sides_play_their_scenarios() {
+    let Some(mut world) = World::beside_others() else { return };
     let told: Vec<_> = (0..3).map(|_| world.add_telling_node(&["--roles", "api,pay,stock"])).collect();
     let topics = world.topics();
     let scenes: Vec<Scene> = (0..PARTITIONS)
@@ -68,10 +70,7 @@ pub fn the_sides_play_their_scenarios() {
         (found != expected).then(|| format!("{}\n  was {found}\n  not {expected}", scene.name))
     });
     assert_none(&wrong.collect::<Vec<_>>(), scenes.len());
-    let misplaced = said.iter().filter(|said| scenes.iter().any(|scene| said.is_misplaced_by(&scene.name)));
-    let misplaced: BTreeSet<_> =
-        misplaced.map(|said| (said.topic.name().to_owned(), said.partition, said.offset)).collect();
-    assert_eq!(dead_letters(&world), misplaced, "what cannot be read, and nothing else, is put aside");
+    assert_misplaced_are_put_aside(&world, &said, scenes.iter().map(|scene| &*scene.name));
     let answered = said.iter().filter(|said| scenes.iter().any(|scene| said.is_answer_to(&scene.name)));
     let answers = scenes.iter().map(|scene| scene.expect["sent"].as_array().expect("a list").len());
     assert_eq!(answered.count(), answers.sum::<usize>(), "nobody says anything else");
@@ -123,12 +122,11 @@ impl Scene {
     fn expected(&self) -> Value {
         let mut rows = self.expect["rows"].as_array().expect("rows").clone();
         rows.sort_by_key(place);
-        let misplaced = self.expect["alarms"].as_array().expect("alarms").iter();
         json!({
             "rows": rows,
             "balances": self.expect[self.names.holders],
             "sent": self.expect["sent"],
-            "misplaced": misplaced.filter(|alarm| alarm["alarm"] == "misplaced").count(),
+            "misplaced": misplaced(&self.expect),
             "alarms": expected_alarms(&self.expect),
         })
     }

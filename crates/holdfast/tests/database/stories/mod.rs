@@ -9,9 +9,6 @@
 mod silent;
 mod tried;
 
-pub use silent::silent_sides_give_back_when_they_come;
-pub use tried::orders_at_three_nodes;
-
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -20,10 +17,9 @@ use holdfast_services::PATIENCE;
 use postgres::{Client, Transaction};
 use serde_json::{Value, json};
 
-use crate::shop::ok;
-use crate::support::http::{Answer, exchange};
-use crate::support::server::run;
-use crate::world::{PARTITIONS, World};
+use crate::support::http::{Answer, exchange, get};
+use crate::support::shop::{checkout, item, order_at, text, user};
+use crate::world::{OPEN_CHECKOUTS, World};
 
 const NODES: usize = 3;
 const PRICE: u64 = 5;
@@ -41,17 +37,9 @@ struct Shop<'w> {
     item: String,
 }
 
-fn text(value: &Value, name: &str) -> String {
-    value[name].as_str().unwrap_or_else(|| panic!("no {name} in {value}")).to_owned()
-}
-
 impl Shop<'_> {
     fn open(world: &World, credit: u64) -> Shop<'_> {
-        let user = text(&ok(world.node(0), "/payment/create_user"), "user_id");
-        ok(world.node(1), &format!("/payment/add_funds/{user}/{credit}"));
-        let item = text(&ok(world.node(2), &format!("/stock/item/create/{PRICE}")), "item_id");
-        ok(world.node(0), &format!("/stock/add/{item}/{UNITS}"));
-        Shop::of(world, user, item)
+        Shop::of(world, user(world.node(0), credit), item(world.node(2), PRICE, UNITS))
     }
 
     /// These, where they are there already.
@@ -61,36 +49,22 @@ impl Shop<'_> {
 
     /// Made at one node, and its line added at another.
     fn order(&self, quantity: u64) -> String {
-        let order = text(&ok(self.world.node(1), &format!("/orders/create/{}", self.user)), "order_id");
-        ok(self.world.node(2), &format!("/orders/addItem/{order}/{}/{quantity}", self.item));
-        order
+        order_at([self.world.node(1), self.world.node(2)], &self.user, &self.item, quantity)
     }
 
     /// One of a single unit for each partition.
     fn order_in_each_partition(&self) -> Vec<String> {
-        let topics = self.world.topics();
-        let mut orders = vec![None; PARTITIONS as usize];
-        while orders.contains(&None) {
-            let order = self.order(1);
-            let partition = topics.partition(Topic::Orders, order.as_bytes());
-            orders[partition as usize].get_or_insert(order);
-        }
-        orders.into_iter().flatten().collect()
+        let orders = self.world.for_each_partition(Topic::Orders, 1, || self.order(1));
+        orders.into_iter().map(|(order, _)| order).collect()
     }
 
     fn checkout(&self, node: usize, order: &str) -> Answer {
-        exchange(
-            self.world.node(node),
-            "POST",
-            &format!("/shop/orders/checkout/{order}?waitMs=60000"),
-            "",
-            b"",
-        )
+        checkout(self.world.node(node), &format!("{order}?waitMs=60000"))
     }
 
     /// Whatever node is asked, a line more is refused.
     fn takes_no_more_lines(&self, order: &str) {
-        let lines = || exchange(self.world.node(0), "GET", &format!("/orders/find/{order}"), "", b"").json();
+        let lines = || get(self.world.node(0), &format!("/orders/find/{order}")).json();
         let before = lines();
         for node in 0..NODES {
             let path = format!("/orders/addItem/{order}/{}/1", self.item);
@@ -131,8 +105,7 @@ impl Shop<'_> {
             self.user
         );
         assert_eq!(self.world.count(&paid).unsigned_abs(), units * PRICE);
-        let open = "SELECT count(*) FROM orders WHERE state IN ('pending', 'cancelling')";
-        assert_eq!(self.world.count(open), 0);
+        assert_eq!(self.world.count(OPEN_CHECKOUTS), 0);
     }
 
     /// Says something about a try of an order, as a side might.
@@ -169,9 +142,4 @@ impl Shop<'_> {
         let about = all.filter(|(key, _)| key["order_id"] == order);
         about.map(|(key, value)| (key["tr_num"].as_u64().expect("a try"), text(&value, "type"))).collect()
     }
-}
-
-fn verified(world: &World) {
-    let verified = run(&["verify", "--store", world.url()]);
-    assert!(verified.status.success(), "{verified:?}");
 }

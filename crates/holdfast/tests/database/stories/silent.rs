@@ -3,9 +3,9 @@
 use holdfast_kafka::Topic;
 use serde_json::{Value, json};
 
-use super::{CREDIT, LONG_MS, NODES, PRICE, Shop, TOPICS, UNITS, verified};
-use crate::shop::{begin, ok};
-use crate::support::http::exchange;
+use super::{CREDIT, LONG_MS, NODES, PRICE, Shop, TOPICS, UNITS};
+use crate::shop::begin;
+use crate::support::shop::{post, shown};
 use crate::world::World;
 
 /// Time enough to begin, and to hear from whoever is there.
@@ -13,8 +13,9 @@ const SHORT_MS: u64 = 1_500;
 
 /// Nobody is there for the sides; then for the payments alone; then for both. Deadlines and an operator end what was begun, and
 /// whoever comes takes late what it was asked for, and gives it back.
-pub fn silent_sides_give_back_when_they_come() {
-    let Some(mut world) = World::new() else { return };
+#[test]
+fn silent_sides_give_back_when_they_come() {
+    let Some(mut world) = World::beside_others() else { return };
     world.add_nodes_with(NODES, &["--roles", "api,expiry,callbacks,order"]);
     world.await_shared(&[Topic::Orders, Topic::Outcomes]);
     let both = {
@@ -40,7 +41,7 @@ pub fn silent_sides_give_back_when_they_come() {
     shop.await_order(&operated, "state = 'pending' AND pay_outcome = 'taken'");
     assert_eq!(shop.credit(), CREDIT - 3 * PRICE);
     shop.takes_no_more_lines(&operated);
-    ok(world.node(0), &format!("/hub/checkouts/{operated}/cancel"));
+    post(world.node(0), &format!("/hub/checkouts/{operated}/cancel"));
     shop.await_order(&operated, "state = 'cancelling' AND pay_undone");
     shop.takes_no_more_lines(&operated);
     for order in [&one, &operated] {
@@ -61,10 +62,8 @@ pub fn silent_sides_give_back_when_they_come() {
         shop.await_order(order, "state = 'not_paid' AND tr_num = 1");
         let words = shop.words(Topic::Outcomes, order);
         let at = |wanted: &str| {
-            words
-                .iter()
-                .position(|(_, word)| word == wanted)
-                .unwrap_or_else(|| panic!("no {wanted}: {words:?}"))
+            let at = words.iter().position(|(_, word)| word == wanted);
+            at.unwrap_or_else(|| panic!("no {wanted}: {words:?}"))
         };
         assert!(
             at("trfail") < at("ssucc") && at("ssucc") < at("asucc"),
@@ -78,17 +77,13 @@ pub fn silent_sides_give_back_when_they_come() {
     }
     world.await_read(&TOPICS);
     shop.has_sold(1 + 2 + 3, CREDIT);
-    verified(&world);
+    world.verify();
 }
 
 /// Every node knows for whom an order waits.
 fn waits_for(world: &World, order: &str, sides: &Value) {
     for node in 0..NODES {
-        let shown = exchange(world.node(node), "GET", &format!("/hub/checkouts/{order}"), "", b"").json();
-        assert_eq!(
-            (&shown["state"], &shown["waitsFor"]),
-            (&json!("cancelling"), sides),
-            "at node {node}: {shown}"
-        );
+        let shown = shown(world.node(node), order);
+        assert_eq!((&shown["state"], &shown["waitsFor"]), (&json!("cancelling"), sides), "at node {node}");
     }
 }

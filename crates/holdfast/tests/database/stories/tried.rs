@@ -1,20 +1,20 @@
 //! Both sides are inside, and all nodes do everything: one order for many callers, words that come twice, late or against each
 //! other, and what nobody can read.
 
-use std::time::Instant;
-
 use holdfast_kafka::{Outgoing, Topic};
-use holdfast_services::PATIENCE;
 use serde_json::json;
 
-use super::{CREDIT, LONG_MS, NODES, PRICE, Shop, TOPICS, UNITS, verified};
+use super::{CREDIT, LONG_MS, NODES, PRICE, Shop, TOPICS, UNITS};
 use crate::offsets::{self, Times};
-use crate::shop::{begin, ok};
+use crate::shop::begin;
+use crate::support::shop::post;
+use crate::support::wait::await_that;
 use crate::world::{PARTITIONS, Telling, World};
 
 /// One after the other in one world.
-pub fn orders_at_three_nodes() {
-    let Some(mut world) = World::new() else { return };
+#[test]
+fn orders_at_three_nodes() {
+    let Some(mut world) = World::beside_others() else { return };
     let told: Vec<Telling> = (0..NODES).map(|_| world.add_telling_node(&[])).collect();
     world.await_shared(&TOPICS);
     let shop = Shop::open(&world, CREDIT);
@@ -27,7 +27,7 @@ pub fn orders_at_three_nodes() {
     shop.has_sold(sold, CREDIT);
     poor.has_sold(bought, bought * PRICE);
     offsets::judge(&world, Times::Calm);
-    verified(&world);
+    world.verify();
 }
 
 /// Two at each node ask for one order at once, and all find it under way. Then it is paid, and stays as it is.
@@ -40,11 +40,8 @@ fn many_callers_are_charged_once(shop: &Shop<'_>) -> u64 {
         let order = order.as_str();
         let callers: Vec<_> =
             (0..CALLERS).map(|node| (node, scope.spawn(move || shop.checkout(node, order)))).collect();
-        let deadline = Instant::now() + PATIENCE;
-        while shop.world.ends(Topic::Orders).iter().sum::<u64>() < asked + CALLERS as u64 {
-            assert!(Instant::now() < deadline, "not all of them ask");
-            std::thread::yield_now();
-        }
+        let ends = || shop.world.ends(Topic::Orders).iter().sum::<u64>();
+        await_that("all of them ask", ends, |ends| *ends >= asked + CALLERS as u64);
         shop.world.await_looked_at(&[Topic::Orders]);
         shop.takes_no_more_lines(order);
         held.rollback().expect("the item is free");
@@ -112,7 +109,7 @@ fn late_words_of_the_first_try(shop: &Shop<'_>) -> u64 {
     let mut said: Vec<&str> = first.iter().map(|(_, word)| word.as_str()).collect();
     said.sort_unstable();
     assert_eq!(said, ["asucc", "pfail", "ssucc", "trfail"], "all that there is to say of it");
-    ok(shop.world.node(1), &format!("/payment/add_funds/{}/{}", shop.user, 3 * PRICE));
+    post(shop.world.node(1), &format!("/payment/add_funds/{}/{}", shop.user, 3 * PRICE));
 
     let mut sql = shop.world.sql();
     let held = shop.hold(&mut sql);

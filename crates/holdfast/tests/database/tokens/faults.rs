@@ -8,8 +8,9 @@ use holdfast_services::PATIENCE;
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::wallet::{Answer, balance, issue, select, send_spend, spend};
-use super::{judge, watch};
+use super::wallet::{Answer, balance, issue, release, select, send_spend, spend, yes};
+use super::{API, judge, watched};
+use crate::support::wait::wait_for;
 use crate::world::World;
 
 /// How long tokens stay with whoever goes away.
@@ -17,77 +18,60 @@ const LEASE_MS: u64 = 1_500;
 
 /// The same again and again, until it is a yes.
 fn await_yes(mut ask: impl FnMut() -> Result<Answer, String>) -> Answer {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let answer = ask();
-        match answer {
-            Ok(answer) if answer.is_ok() => return answer,
-            last => assert!(Instant::now() < deadline, "{last:?}"),
-        }
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
+    wait_for("a yes", || match ask() {
+        Ok(answer) if answer.is_ok() => Ok(answer),
+        last => Err(last),
+    })
 }
 
 /// kill -9: nobody sweeps, and the tokens are free at the lease's end.
-pub fn a_killed_nodes_tokens_are_free_at_the_end_of_their_lease() {
-    let Some(mut world) = World::new() else { return };
-    world.add_nodes_with(2, &["--roles", "api"]);
-    watch(&world);
-    let addresses = world.addresses.lock().expect("whole").clone();
+#[test]
+fn a_killed_nodes_tokens_are_free_at_the_end_of_their_lease() {
+    let Some((mut world, addresses)) = watched(World::beside_others(), 2, &API) else { return };
     issue(addresses[0], "alice", &[10]);
     // The other node knows the wallet, and that the token is free.
     assert_eq!(select(addresses[1], "look", "alice", 99, &json!({})).expect("an answer").status, 409);
-    let held = select(addresses[0], "dead", "alice", 10, &json!({"leaseMs": LEASE_MS})).expect("an answer");
-    assert_eq!(held.status, 200, "{held:?}");
+    yes(select(addresses[0], "dead", "alice", 10, &json!({"leaseMs": LEASE_MS})));
     world.take_node().kill();
     let began = Instant::now();
     let refused = select(addresses[1], "early", "alice", 10, &json!({})).expect("an answer");
     assert_eq!(refused.refusal(), "funds-locked", "{refused:?}");
     // Whoever waits is woken by the lease's end alone.
-    let next = select(addresses[1], "next", "alice", 10, &json!({"waitMs": 30_000})).expect("an answer");
-    assert_eq!(next.status, 200, "{next:?}");
+    let next = yes(select(addresses[1], "next", "alice", 10, &json!({"waitMs": 30_000})));
     assert!(began.elapsed() < Duration::from_millis(LEASE_MS + 1_000), "{:?}", began.elapsed());
-    assert_eq!(spend(addresses[1], &next, "shop", 10).expect("an answer").status, 200);
+    yes(spend(addresses[1], &next, "shop", 10));
     judge(&world, 10);
 }
 
 /// SIGSTOP until the lease is over and the tokens are another's, then SIGCONT: the spend that slept in the node is refused.
-pub fn a_stopped_node_has_lost_its_lease() {
-    let Some(mut world) = World::new() else { return };
-    world.add_nodes_with(2, &["--roles", "api"]);
-    watch(&world);
-    let addresses = world.addresses.lock().expect("whole").clone();
+#[test]
+fn a_stopped_node_has_lost_its_lease() {
+    let Some((mut world, addresses)) = watched(World::beside_others(), 2, &API) else { return };
     issue(addresses[0], "alice", &[10]);
-    let held =
-        select(addresses[0], "sleeper", "alice", 10, &json!({"leaseMs": LEASE_MS})).expect("an answer");
-    assert_eq!(held.status, 200, "{held:?}");
+    let held = yes(select(addresses[0], "sleeper", "alice", 10, &json!({"leaseMs": LEASE_MS})));
     let node = world.take_node();
     World::signal(&node, Signal::STOP);
     // It lies in the node's socket while the lease is good, and is read when it is not.
     let asleep = send_spend(addresses[0], &held, "thief", 10).expect("a connection");
-    let next = select(addresses[1], "next", "alice", 10, &json!({"waitMs": 30_000})).expect("an answer");
-    assert_eq!(next.status, 200, "{next:?}");
+    let next = yes(select(addresses[1], "next", "alice", 10, &json!({"waitMs": 30_000})));
     World::signal(&node, Signal::CONT);
     let late = asleep.answer().expect("an answer");
     assert_eq!(late.refusal(), "lease-lost", "{late:?}");
-    assert_eq!(spend(addresses[1], &next, "shop", 10).expect("an answer").status, 200);
+    yes(spend(addresses[1], &next, "shop", 10));
     world.put_back(node);
     assert_eq!(balance(addresses[0], "shop"), (10, 10));
     judge(&world, 10);
 }
 
 /// All connections are lost, with them what others told: afterwards every node has the right cache again.
-pub fn nodes_recover_from_a_restarted_postgresql() {
-    let Some(mut world) = World::new() else { return };
-    world.add_nodes_with(2, &["--roles", "api"]);
-    watch(&world);
-    let addresses = world.addresses.lock().expect("whole").clone();
+#[test]
+fn nodes_recover_from_a_restarted_postgresql() {
+    let Some((world, addresses)) = watched(World::alone(), 2, &API) else { return };
     issue(addresses[0], "alice", &[5, 7]);
     for (node, address) in addresses.iter().enumerate() {
         let spender = format!("before-{node}");
-        let held = select(*address, &spender, "alice", 1, &json!({"leaseMs": 60_000})).expect("an answer");
-        assert_eq!(held.status, 200, "{held:?}");
-        assert_eq!(super::wallet::release(*address, &spender).expect("an answer").status, 200);
+        yes(select(*address, &spender, "alice", 1, &json!({"leaseMs": 60_000})));
+        yes(release(*address, &spender));
     }
     let service = holdfast_services::postgres().expect("World has found it");
     let Some(control) = service.control() else {
@@ -98,21 +82,18 @@ pub fn nodes_recover_from_a_restarted_postgresql() {
     assert_eq!((refused.status, refused.refusal()), (503, "store-unavailable"), "{refused:?}");
     control.start();
     let bob = await_yes(|| select(addresses[0], "after", "alice", 12, &json!({})));
-    assert_eq!(spend(addresses[0], &bob, "bob", 12).expect("an answer").status, 200);
+    yes(spend(addresses[0], &bob, "bob", 12));
     // The other node has seen the old tokens only; that they are gone and bob has a new one, it finds out by itself.
     let short = select(addresses[1], "short", "alice", 1, &json!({})).expect("an answer");
     assert_eq!(short.refusal(), "insufficient-funds", "{short:?}");
-    let carol = select(addresses[1], "carol", "bob", 12, &json!({})).expect("an answer");
-    assert_eq!(carol.status, 200, "{carol:?}");
+    yes(select(addresses[1], "carol", "bob", 12, &json!({})));
     judge(&world, 12);
 }
 
 /// What an outside ledger did comes by a topic, in any order and more than once; what happened here goes out by another.
-pub fn another_ledger_tells_by_kafka() {
-    let Some(mut world) = World::new() else { return };
-    world.add_nodes(2);
-    watch(&world);
-    let addresses = world.addresses.lock().expect("whole").clone();
+#[test]
+fn another_ledger_tells_by_kafka() {
+    let Some((world, addresses)) = watched(World::beside_others(), 2, &[]) else { return };
     issue(addresses[0], "alice", &[10]);
     let token = |id: &str, quantity| holdfast_tokens::Token::new(id, "alice", "EUR", quantity);
     let update = |consumed: &[&str], produced: Vec<holdfast_tokens::Token>| TokenUpdate {
@@ -138,7 +119,7 @@ pub fn another_ledger_tells_by_kafka() {
     );
     assert_eq!(balance(addresses[1], "alice"), (13, 13));
     let all = await_yes(|| select(addresses[1], "all", "alice", 13, &json!({})));
-    assert_eq!(spend(addresses[0], &all, "shop", 13).expect("an answer").status, 200);
+    yes(spend(addresses[0], &all, "shop", 13));
     world.await_count(
         "SELECT count(*) FROM dead_letter JOIN segment USING (segment_id) WHERE table_name = 'token-updates'",
         |dead| dead == 1,

@@ -1,26 +1,20 @@
 //! Tokens pay for transfers: held, paid out with change, or given back, whichever node is asked.
 
-use std::collections::BTreeSet;
-use std::sync::Barrier;
-
 use holdfast_domain::money::Amount;
 use holdfast_services::PATIENCE;
 use serde_json::json;
 
-use super::{judge, watch};
+use super::{judge, watched};
 use crate::support::fspiop::{Payment, wait_for_state};
-use crate::support::funding::{ask, funded, funded_until, is, issue, told, wallet};
-use crate::support::server::Server;
-use crate::support::world::{client, now, set_up};
+use crate::support::funding::{ask, funded, funded_until, is_told, issue, pay_twice_at_once, told, wallet};
+use crate::support::server::{Server, set};
+use crate::support::world::{now, participants};
 use crate::world::World;
 
 /// Nodes, two participants with no room at all on their positions, and alice with tokens of 60 and 40.
 fn world(nodes: usize, arguments: &[&str]) -> Option<World> {
-    let mut world = World::new()?;
-    world.add_nodes_with(nodes, arguments);
-    watch(&world);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async { set_up(&client(world.node(0)).await, 2, Amount(1), Amount(1)).await });
+    let (world, _) = watched(World::beside_others(), nodes, arguments)?;
+    participants(world.node(0), 2, Amount(1), Amount(1));
     issue(world.node(1), &[("a60", "alice", 60), ("a40", "alice", 40)]);
     Some(world)
 }
@@ -35,35 +29,32 @@ fn wallets(world: &World) -> [(u64, u64); 2] {
     first
 }
 
-pub fn tokens_pay_for_transfers_through_any_node() {
+#[test]
+fn tokens_pay_for_transfers_through_any_node() {
     let Some(world) = world(3, &[]) else { return };
     let nodes = [world.node(0), world.node(1), world.node(2)];
     let payment = funded(1, "70");
-    assert_eq!(told(&payment.post().waiting().send(nodes[0])), is("RESERVED", ""));
+    is_told(nodes[0], payment.post(), "RESERVED", "");
     assert_eq!(wallets(&world), [(100, 100), (0, 0)]);
     // Nobody but the transfer ends its hold.
     let lock = format!("/tokens/locks/{}", payment.id);
     assert_eq!(ask(nodes[1], "DELETE", &lock, &json!({})).status, 409);
-    assert_eq!(told(&payment.put("COMMITTED").waiting().send(nodes[1])), is("COMMITTED", ""));
+    is_told(nodes[1], payment.put("COMMITTED"), "COMMITTED", "");
     assert_eq!(wallets(&world), [(30, 0), (70, 0)]);
     for (again, node) in [payment.post(), payment.put("COMMITTED"), payment.get()].iter().zip(nodes) {
-        assert_eq!(told(&again.clone().waiting().send(node)), is("COMMITTED", ""), "a repeat");
+        is_told(node, again.clone(), "COMMITTED", "");
     }
     let aborted = funded(2, "30");
-    assert_eq!(told(&aborted.post().waiting().send(nodes[2])), is("RESERVED", ""));
-    assert_eq!(told(&funded(3, "1").post().waiting().send(nodes[1])), is("ABORTED_REJECTED", "4001"));
-    assert_eq!(told(&aborted.put_error("5104").waiting().send(nodes[0])), is("ABORTED_ERROR", "5104"));
+    is_told(nodes[2], aborted.post(), "RESERVED", "");
+    is_told(nodes[1], funded(3, "1").post(), "ABORTED_REJECTED", "4001");
+    is_told(nodes[0], aborted.put_error("5104"), "ABORTED_ERROR", "5104");
     let expiring = funded_until(4, "30", now() + 2_000);
-    assert_eq!(told(&expiring.post().waiting().send(nodes[1])), is("RESERVED", ""));
+    is_told(nodes[1], expiring.post(), "RESERVED", "");
     wait_for_state(nodes[2], &expiring, "EXPIRED_RESERVED");
     for (number, amount, state, code) in
         [(5, "0.5", "INVALID", "3100"), (6, "31", "ABORTED_REJECTED", "4001")]
     {
-        assert_eq!(
-            told(&funded(number, amount).post().waiting().send(nodes[0])),
-            is(state, code),
-            "{amount}"
-        );
+        is_told(nodes[0], funded(number, amount).post(), state, code);
     }
     assert_eq!(wallets(&world), [(30, 0), (70, 0)]);
     many_at_once(&world);
@@ -75,48 +66,24 @@ fn many_at_once(world: &World) {
     let ids: Vec<String> = (0..10).map(|number| format!("x{number}")).collect();
     let tokens: Vec<(&str, &str, u64)> = ids.iter().map(|id| (id.as_str(), "alice", 10)).collect();
     issue(world.node(0), &tokens);
-    let (barrier, expiration) = (Barrier::new(50), now() + 600_000);
-    let answers: Vec<(u32, (String, String))> = std::thread::scope(|scope| {
-        let sent: Vec<_> = (0..50_u32)
-            .map(|caller| {
-                let number = 100 + caller / 2;
-                let payment = funded_until(number, "10", expiration);
-                let (node, barrier) = (world.node(caller as usize), &barrier);
-                scope.spawn(move || {
-                    barrier.wait();
-                    (number, told(&payment.post().waiting().send(node)))
-                })
-            })
-            .collect();
-        sent.into_iter().map(|sent| sent.join().expect("an answer")).collect()
-    });
-    let mut reserved = BTreeSet::new();
-    for (number, answer) in &answers {
-        let other = answers.iter().find(|(again, other)| again == number && other != answer);
-        assert_eq!(other, None, "{number}: both callers of one transfer get the same answer");
-        match (answer.0.as_str(), answer.1.as_str()) {
-            ("RESERVED", "") => reserved.extend([*number]),
-            ("ABORTED_REJECTED", "4001") => {}
-            other => panic!("{number}: {other:?}"),
-        }
-    }
+    let reserved = pay_twice_at_once(100, |caller| world.node(caller));
     assert_eq!(
         (reserved.len(), wallets(world)[0]),
         (11, (130, 130)),
         "each token pays for one: {reserved:?}"
     );
     for (at, number) in reserved.iter().enumerate() {
-        let aborted = funded(*number, "10").put_error("5104").waiting().send(world.node(at));
-        assert_eq!(told(&aborted), is("ABORTED_ERROR", "5104"));
+        is_told(world.node(at), funded(*number, "10").put_error("5104"), "ABORTED_ERROR", "5104");
     }
     assert_eq!(wallets(world)[0], (130, 0), "no lock is left behind");
 }
 
-pub fn a_hold_survives_the_node_that_made_it() {
+#[test]
+fn a_hold_survives_the_node_that_made_it() {
     let Some(mut world) = world(3, &[]) else { return };
     let (committed, aborted) = (funded(1, "55"), funded(2, "40"));
     for payment in [&committed, &aborted] {
-        assert_eq!(told(&payment.post().waiting().send(world.node(0))), is("RESERVED", ""));
+        is_told(world.node(0), payment.post(), "RESERVED", "");
     }
     world.take_node().kill();
     assert_eq!(wallets(&world)[0], (100, 100));
@@ -136,10 +103,10 @@ pub fn a_hold_survives_the_node_that_made_it() {
     judge(&world, 100);
 }
 
-pub fn shattered_wallets_are_brought_together() {
+#[test]
+fn shattered_wallets_are_brought_together() {
     let settings = ["tokens.consolidate_every=1", "tokens.consolidate_from=20", "tokens.consolidate_into=4"];
-    let arguments: Vec<&str> = settings.iter().flat_map(|setting| ["--set", *setting]).collect();
-    let Some(world) = world(2, &arguments) else { return };
+    let Some(world) = world(2, &set(&settings)) else { return };
     let ids: Vec<String> = (0..50).map(|number| format!("dust{number}")).collect();
     let tokens: Vec<(&str, &str, u64)> = ids.iter().map(|id| (id.as_str(), "carol", 3)).collect();
     issue(world.node(0), &tokens);
@@ -160,7 +127,7 @@ pub fn shattered_wallets_are_brought_together() {
             {"key": "holdfast.payeeWallet", "value": "bob"},
         ]}),
     );
-    assert_eq!(told(&payment.post().waiting().send(world.node(0))), is("RESERVED", ""));
-    assert_eq!(told(&payment.put("COMMITTED").waiting().send(world.node(1))), is("COMMITTED", ""));
+    is_told(world.node(0), payment.post(), "RESERVED", "");
+    is_told(world.node(1), payment.put("COMMITTED"), "COMMITTED", "");
     judge(&world, 250);
 }

@@ -5,19 +5,17 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::wallet::{balance, issue, select, spend};
-use super::{judge, watch};
+use super::wallet::{balance, issue, release, select, spend, yes};
+use super::{API, judge, watched};
 use crate::world::World;
 
 const NODES: usize = 3;
 const REQUESTS: usize = 100;
 
 /// Three nodes, a hundred requests of 1 at each, four tokens of 1 and one of 296: all but four must wait for change.
-pub fn one_hot_token_serves_everybody() {
-    let Some(mut world) = World::new() else { return };
-    world.add_nodes_with(NODES, &["--roles", "api"]);
-    watch(&world);
-    let addresses = world.addresses.lock().expect("whole").clone();
+#[test]
+fn one_hot_token_serves_everybody() {
+    let Some((world, addresses)) = watched(World::alone(), NODES, &API) else { return };
     issue(addresses[0], "alice", &[1, 1, 1, 1, 296]);
     let began = Instant::now();
     std::thread::scope(|scope| {
@@ -34,18 +32,14 @@ pub fn one_hot_token_serves_everybody() {
 }
 
 fn pay_one(address: SocketAddr, spender: &str) {
-    let selected = select(address, spender, "alice", 1, &json!({"waitMs": 50_000})).expect("an answer");
-    assert_eq!(selected.status, 200, "{spender}: {selected:?}");
-    let spent = spend(address, &selected, "shop", 1).expect("an answer");
-    assert_eq!(spent.status, 200, "{spender}: {spent:?}");
+    let selected = yes(select(address, spender, "alice", 1, &json!({"waitMs": 50_000})));
+    yes(spend(address, &selected, "shop", 1));
 }
 
 /// Neither must hold one of them and wait for the other.
-pub fn two_nodes_want_four_of_two_threes() {
-    let Some(mut world) = World::new() else { return };
-    world.add_nodes_with(2, &["--roles", "api"]);
-    watch(&world);
-    let addresses = world.addresses.lock().expect("whole").clone();
+#[test]
+fn two_nodes_want_four_of_two_threes() {
+    let Some((world, addresses)) = watched(World::alone(), 2, &API) else { return };
     issue(addresses[0], "alice", &[3, 3]);
     for round in 0..20 {
         let began = Instant::now();
@@ -62,8 +56,7 @@ pub fn two_nodes_want_four_of_two_threes() {
         assert_eq!((winner.status, winner.tokens().len()), (200, 2), "{winner:?}");
         assert!(matches!(loser.refusal(), "funds-locked" | "contention"), "{loser:?}");
         let spender = winner.body["spender"].as_str().expect("a spender");
-        let released = super::wallet::release(addresses[round % 2], spender).expect("an answer");
-        assert_eq!(released.status, 200, "{released:?}");
+        yes(release(addresses[round % 2], spender));
     }
     judge(&world, 6);
 }

@@ -6,19 +6,12 @@ mod funded;
 mod hot;
 pub mod wallet;
 
-pub use crowd::twenty_nodes_and_a_thousand_requests;
-pub use faults::{
-    a_killed_nodes_tokens_are_free_at_the_end_of_their_lease, a_stopped_node_has_lost_its_lease,
-    another_ledger_tells_by_kafka, nodes_recover_from_a_restarted_postgresql,
-};
-pub use funded::{
-    a_hold_survives_the_node_that_made_it, shattered_wallets_are_brought_together,
-    tokens_pay_for_transfers_through_any_node,
-};
-pub use hot::{one_hot_token_serves_everybody, two_nodes_want_four_of_two_threes};
+use std::net::SocketAddr;
 
-use crate::support::server::run;
 use crate::world::World;
+
+/// Nodes that only have an edge.
+const API: [&str; 2] = ["--roles", "api"];
 
 /// Writes down whenever a lock goes from one live holder to another, or a spent token comes back: what must never happen,
 /// watched by the database itself.
@@ -37,8 +30,13 @@ const WATCH: &str = "
     END $$;
     CREATE TRIGGER watch_locks BEFORE UPDATE ON token_lock FOR EACH ROW EXECUTE FUNCTION watch_locks();";
 
-fn watch(world: &World) {
+/// A world with nodes whose locks are watched, and their addresses.
+fn watched(world: Option<World>, nodes: usize, arguments: &[&str]) -> Option<(World, Vec<SocketAddr>)> {
+    let mut world = world?;
+    world.add_nodes_with(nodes, arguments);
     world.sql().batch_execute(WATCH).expect("a trigger");
+    let addresses = world.addresses.lock().expect("whole").clone();
+    Some((world, addresses))
 }
 
 /// No promise was broken, and nothing was made or lost.
@@ -49,6 +47,5 @@ fn judge(world: &World, issued: u64) {
     let left =
         "SELECT sum(t.quantity)::bigint FROM token t JOIN token_lock l USING (token_id) WHERE NOT l.spent";
     assert_eq!(u64::try_from(world.count(left)).expect("a sum"), issued);
-    let verified = run(&["verify", "--store", world.url()]);
-    assert!(verified.status.success(), "{verified:?}");
+    world.verify();
 }

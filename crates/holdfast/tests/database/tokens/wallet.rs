@@ -1,13 +1,11 @@
 //! A wallet's calls over HTTP, to whichever node.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::net::SocketAddr;
 
+use holdfast_services::PATIENCE;
 use serde_json::{Value, json};
 
-/// Longer than any select of these tests waits.
-const ANSWER_WAIT: Duration = Duration::from_secs(60);
+use crate::support::http;
 
 /// What a node answered.
 #[derive(Debug, Clone)]
@@ -39,42 +37,32 @@ pub fn number(value: &Value) -> u64 {
 }
 
 /// A call that is on its way, and has no answer yet.
-pub struct Asked {
-    stream: TcpStream,
-    what: String,
-}
+pub struct Asked(http::Asked);
 
 impl Asked {
-    /// Writes a call to the node's socket; whether the node is awake to read it is its own affair.
     pub fn send(address: SocketAddr, verb: &str, path: &str, body: &Value) -> Result<Asked, String> {
-        let what = format!("{address}{path}");
-        let told = |error: std::io::Error| format!("{what}: {error}");
-        let mut stream = TcpStream::connect_timeout(&address, ANSWER_WAIT).map_err(told)?;
-        stream.set_read_timeout(Some(ANSWER_WAIT)).map_err(told)?;
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        let head = format!(
-            "{verb} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-            body.len()
-        );
-        stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).map_err(told)?;
-        Ok(Asked { stream, what })
+        let request = (verb, path, "Content-Type: application/json\r\n");
+        http::Asked::send(address, request, body.as_bytes(), PATIENCE).map(Asked)
     }
 
-    pub fn answer(mut self) -> Result<Answer, String> {
-        let mut answer = String::new();
-        let told = |error: std::io::Error| format!("{}: {error}", self.what);
-        self.stream.read_to_string(&mut answer).map_err(told)?;
-        let (head, body) =
-            answer.split_once("\r\n\r\n").ok_or_else(|| format!("half an answer: {answer}"))?;
-        let status = head.split(' ').nth(1).and_then(|text| text.parse().ok()).ok_or("no status")?;
-        // Bodies are short, and come in one piece with their length.
-        Ok(Answer { status, body: serde_json::from_str(body).unwrap_or(Value::Null) })
+    pub fn answer(self) -> Result<Answer, String> {
+        let answer = self.0.answer()?;
+        Ok(Answer { status: answer.status, body: answer.json() })
     }
 }
 
 /// One call; what went wrong on the way is the error.
 pub fn call(address: SocketAddr, verb: &str, path: &str, body: &Value) -> Result<Answer, String> {
     Asked::send(address, verb, path, body)?.answer()
+}
+
+/// A call that must be taken; its answer.
+#[track_caller]
+pub fn yes(answered: Result<Answer, String>) -> Answer {
+    let answer = answered.expect("an answer");
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer
 }
 
 pub fn issue(address: SocketAddr, wallet: &str, quantities: &[u64]) {

@@ -1,13 +1,14 @@
 //! Messages of FSPIOP as a client sends them, to be spoiled by a test before they go out.
 
-use std::time::{Duration, Instant};
-
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use holdfast_domain::ids::Millis;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::http::{Answer, exchange};
+use super::http::{Answer, exchange, get};
 use super::server::Server;
+use super::wait::await_that;
 use super::world::now;
 
 /// What the most common client says by default.
@@ -37,7 +38,7 @@ impl Payment {
             "payerFsp": "fsp1",
             "amount": {"currency": "USD", "amount": amount},
             "ilpPacket": "AYIBgQAAAAAAAASwNGxldmVsb25lLmRmc3AxLm1lci45VDhkMTk",
-            "condition": base64url(&Sha256::digest(preimage).into()),
+            "condition": base64url(&Sha256::digest(preimage)),
             "expiration": format!("{expiration:.3}"),
         });
         Payment { id, preimage, body }
@@ -149,26 +150,15 @@ impl Message {
 
 /// How many records the log has, and how many transfers there are.
 pub(crate) fn stored(server: &Server) -> (u64, u64) {
-    let stats = exchange(server, "GET", "/hub/stats", "", b"").json();
+    let stats = get(server, "/hub/stats").json();
     (stats["log"]["records"].as_u64().unwrap(), stats["transfers"].as_u64().unwrap())
 }
 
 /// Waits until the transfer stands there.
 pub(crate) fn wait_for_state(server: &Server, payment: &Payment, state: &str) -> Value {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    loop {
-        let seen = payment.get().waiting().send(server).json();
-        if seen["state"] == state {
-            return seen;
-        }
-        assert!(Instant::now() < deadline, "{state} was never reached: {seen}");
-        std::thread::yield_now();
-    }
+    await_that(state, || payment.get().waiting().send(server).json(), |seen| seen["state"] == state)
 }
 
-fn base64url(bytes: &[u8; 32]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let bit = |at: usize| bytes.get(at / 8).map_or(0, |byte| usize::from(byte >> (7 - at % 8) & 1));
-    let letter = |at: usize| (0..6).fold(0, |value, next| value << 1 | bit(6 * at + next));
-    (0..43).map(|at| char::from(LETTERS[letter(at)])).collect()
+fn base64url(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
 }

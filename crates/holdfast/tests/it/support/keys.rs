@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command as Program, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use holdfast_client::{Client, ClientOptions, Command, Reply};
 use holdfast_domain::command::Lookup;
@@ -12,10 +12,12 @@ use holdfast_domain::money::Amount;
 use holdfast_domain::transfers::TransferState::{self, AbortedError, Committed, Reserved};
 use serde_json::Value;
 
+use super::command::{assert_says, complaint, done};
 use super::fspiop::{self, Message};
 use super::http::exchange;
-use super::server::{Server, run};
-use super::world::{DEADLINE, Payment, now, set_up};
+use super::server::{Server, path, run};
+use super::wait::await_that;
+use super::world::{DEADLINE, Payment, now, on_runtime, set_up};
 
 /// The keys of a hub.
 pub(crate) struct Keys {
@@ -25,16 +27,15 @@ pub(crate) struct Keys {
 }
 
 /// Makes a key, which is the one line on standard output.
-pub(crate) fn create_key(file: &Path, holder: &[&str]) -> String {
-    let output = run(&[&["keys", "create", "--keys", file.to_str().expect("a plain path")], holder].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("a key").trim_end().to_owned()
+pub(crate) fn create_key(place: [&str; 2], holder: &[&str]) -> String {
+    done(&run(&[&["keys", "create"], &place[..], holder].concat())).trim_end().to_owned()
 }
 
 impl Keys {
     pub(crate) fn create(file: &Path) -> Keys {
-        let of = |name| create_key(file, &["--participant", name]);
-        Keys { operator: create_key(file, &["--operator"]), participants: ["fsp1", "fsp2", "fsp3"].map(of) }
+        let place = ["--keys", path(file)];
+        let of = |name| create_key(place, &["--participant", name]);
+        Keys { operator: create_key(place, &["--operator"]), participants: ["fsp1", "fsp2", "fsp3"].map(of) }
     }
 }
 
@@ -53,8 +54,7 @@ async fn told(caller: &Client, command: impl Into<Command>) -> (Option<TransferS
 
 /// On a hub with these keys and nothing else.
 pub(crate) fn each_sees_its_own(server: &Server, keys: &Keys) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(batches(server, keys));
+    on_runtime(batches(server, keys));
     messages(server, keys);
 }
 
@@ -126,12 +126,8 @@ fn messages(server: &Server, keys: &Keys) {
 pub(crate) fn asks_for_keys_from_the_first_one_on(server: &Server, file: &Path) {
     let status = |headers: &str| exchange(server, "GET", "/hub/stats", headers, b"").status;
     assert_eq!(status(""), 200, "everybody on this machine may do everything");
-    let made = create_key(file, &["--operator"]);
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while status("") != 401 {
-        assert!(Instant::now() < deadline, "calls without a key still pass");
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
+    let made = create_key(["--keys", path(file)], &["--operator"]);
+    await_that("calls without a key are refused", || status(""), |status| *status == 401);
     assert_eq!(status(&format!("Authorization: Bearer {made}\r\n")), 200);
     std::fs::remove_file(file).expect("the keys are gone");
     std::thread::park_timeout(Duration::from_millis(1_500));
@@ -149,13 +145,11 @@ pub(crate) fn refused(serve: &mut Program) -> String {
     }
     let ended = child.wait_with_output().expect("it ends");
     assert_eq!(ended.status.code(), Some(1));
-    String::from_utf8_lossy(&ended.stderr).into_owned()
+    complaint(&ended)
 }
 
 /// The same where keys were needed before: the refusal says what can be done.
 pub(crate) fn refused_without_keys(serve: &mut Program) {
-    let said = refused(serve);
-    for part in ["needed keys", "Bring that file back", "holdfast keys create --operator", "--without-keys"] {
-        assert!(said.contains(part), "'{part}' is not in: {said}");
-    }
+    let parts = ["needed keys", "Bring that file back", "holdfast keys create --operator", "--without-keys"];
+    assert_says(&refused(serve), &parts);
 }

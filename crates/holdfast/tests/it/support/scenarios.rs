@@ -6,7 +6,7 @@ use std::process::{Output, Stdio};
 
 use serde_json::Value;
 
-use super::server::binary;
+use super::server::{binary, folder, path};
 
 /// The scenarios of one kind of dry run, and the runs of it.
 pub(crate) struct Scenarios {
@@ -40,6 +40,21 @@ impl Scenarios {
     /// Runs a file, or with `-` what is given as input.
     pub(crate) fn run(&self, file: &str, input: &str) -> Output {
         holdfast(&["dry-run", self.kind, file], input)
+    }
+
+    /// The answer to a scenario's case without white space: from a file, and the same byte for byte from standard input. A file that
+    /// is not there is refused.
+    pub(crate) fn one_answer(&self, name: &str) -> String {
+        let (folder, case) = (folder(), self.named(name)["case"].to_string());
+        let file = folder.path().join("case.json");
+        std::fs::write(&file, &case).unwrap();
+        let first = self.run(path(&file), "");
+        for _ in 0..5 {
+            assert_eq!(self.run("-", &case).stdout, first.stdout);
+        }
+        let missing = self.run(path(&folder.path().join("missing.json")), "");
+        assert_refused("missing", &missing, "missing.json");
+        String::from_utf8(first.stdout).unwrap().split_whitespace().collect()
     }
 
     /// Every scenario says why it is there and comes out as it is written.

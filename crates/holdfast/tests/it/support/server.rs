@@ -2,8 +2,10 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+
+use super::command::json_of;
 
 /// A running hub. Killed when dropped.
 pub(crate) struct Server {
@@ -16,12 +18,29 @@ pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder for test data")
 }
 
+/// Settings as arguments.
+pub(crate) fn set<'s>(settings: &[&'s str]) -> Vec<&'s str> {
+    settings.iter().flat_map(|setting| ["--set", setting]).collect()
+}
+
+/// A path as an argument.
+pub(crate) fn path(path: &Path) -> &str {
+    path.to_str().expect("a plain path")
+}
+
 pub(crate) fn binary() -> Command {
     Command::new(env!("CARGO_BIN_EXE_holdfast"))
 }
 
 pub(crate) fn run(arguments: &[&str]) -> Output {
     binary().args(arguments).output().expect("the binary runs")
+}
+
+/// A hub with a data directory of its own, and nothing in it.
+pub(crate) fn fresh_hub() -> (tempfile::TempDir, Server) {
+    let folder = folder();
+    let server = Server::start(folder.path(), any_port());
+    (folder, server)
 }
 
 /// Any port that is free now.
@@ -33,6 +52,11 @@ impl Server {
     /// Starts a hub and waits until it says where it listens.
     pub(crate) fn start(data: &Path, listen: SocketAddr) -> Server {
         Server::launch(&mut Server::command(data, listen))
+    }
+
+    /// A hub with these settings.
+    pub(crate) fn with(data: &Path, listen: SocketAddr, settings: &[&str]) -> Server {
+        Server::launch(Server::command(data, listen).args(set(settings)))
     }
 
     /// The command that starts a hub; a test may add to it before it is launched.
@@ -56,6 +80,11 @@ impl Server {
         Server { child, address }
     }
 
+    /// As commands are told where it is.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     /// The process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
@@ -73,6 +102,12 @@ impl Server {
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("the server was running");
         assert!(self.child.wait().expect("the server ends").success(), "SIGTERM ends cleanly");
     }
+
+    /// A clean end, after which everything in the data directory adds up.
+    pub(crate) fn stop_and_verify(self, data: &Path) -> serde_json::Value {
+        self.stop();
+        verify(data)
+    }
 }
 
 impl Drop for Server {
@@ -85,8 +120,5 @@ impl Drop for Server {
 
 /// Runs `holdfast verify` and requires that everything adds up.
 pub(crate) fn verify(data: &Path) -> serde_json::Value {
-    let data = PathBuf::from(data);
-    let output = run(&["verify", "--output", "json", "--data", data.to_str().expect("a plain path")]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON")
+    json_of(&run(&["verify", "--output", "json", "--data", path(data)]))
 }

@@ -3,12 +3,12 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::Value;
 
-/// Long enough for a busy machine; nothing waits for it to pass.
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::server::any_port;
+use super::wait::PATIENCE;
 
 /// How the server answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,26 +70,19 @@ pub(crate) struct Sink {
 
 impl Sink {
     pub(crate) fn new(manner: Manner) -> Sink {
-        Sink::on(TcpListener::bind(("127.0.0.1", 0)).expect("a port"), manner)
+        Sink::on(any_port(), manner)
     }
 
     /// An address that nobody listens on, now.
     pub(crate) fn nowhere() -> SocketAddr {
-        TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr()).expect("a port")
+        TcpListener::bind(any_port()).and_then(|listener| listener.local_addr()).expect("a port")
     }
 
-    pub(crate) fn on(listener: TcpListener, manner: Manner) -> Sink {
-        let address = listener.local_addr().expect("bound");
+    pub(crate) fn on(address: SocketAddr, manner: Manner) -> Sink {
         let state = State { manner: Mutex::new(manner), received: Mutex::default(), more: Condvar::new() };
         let state = Arc::new(state);
         let serving = Arc::clone(&state);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let state = Arc::clone(&serving);
-                std::thread::spawn(move || serve(stream, &state));
-            }
-        });
-        Sink { address, state }
+        Sink { address: serve_each(address, move |stream| serve(stream, &serving)), state }
     }
 
     pub(crate) fn behave(&self, manner: Manner) {
@@ -115,6 +108,23 @@ impl Sink {
     pub(crate) fn wait_for(&self, count: usize) -> Vec<Received> {
         self.wait(&format!("{count} requests"), |received| received.len() >= count)
     }
+}
+
+/// Takes connections at an address, each on a thread of its own; where they are taken. It ends with the test.
+pub(crate) fn serve_each(
+    address: SocketAddr,
+    serve: impl Fn(TcpStream) + Send + Sync + 'static,
+) -> SocketAddr {
+    let listener = TcpListener::bind(address).expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let serve = Arc::new(serve);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let serve = Arc::clone(&serve);
+            std::thread::spawn(move || serve(stream));
+        }
+    });
+    address
 }
 
 pub(crate) fn read_request(reader: &mut impl BufRead) -> Option<Received> {

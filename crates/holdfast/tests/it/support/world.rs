@@ -25,6 +25,16 @@ pub(crate) async fn client(server: &super::server::Server) -> Client {
     Client::connect(options).await.expect("the server listens")
 }
 
+/// Does work that waits for others.
+pub(crate) fn on_runtime<R>(work: impl Future<Output = R>) -> R {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(work)
+}
+
+/// Makes participants of a hub, as [`set_up`] does.
+pub(crate) fn participants(server: &super::server::Server, count: u32, cap: Amount, funds: Amount) {
+    on_runtime(async { set_up(&client(server).await, count, cap, funds).await });
+}
+
 /// Makes `count` participants, each with this cap and these funds. Their numbers are 1, 2, …
 pub(crate) async fn set_up(client: &Client, count: u32, cap: Amount, funds: Amount) {
     for number in 1..=count {

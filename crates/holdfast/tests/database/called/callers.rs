@@ -4,11 +4,12 @@
 use holdfast_kafka::Topic;
 use serde_json::{Value, json};
 
+use super::await_state;
 use super::partner::{Manner, Partner};
 use super::sides::says;
-use super::{await_state, item, order, post, text};
 use crate::shop::begin;
-use crate::support::http::{Answer, exchange};
+use crate::support::http::{Answer, exchange, get, rows_of_all_pages};
+use crate::support::shop::{new_item, order, post, shown, text, user};
 use crate::world::World;
 
 const NODES: usize = 3;
@@ -16,7 +17,7 @@ const PRICE: u64 = 3;
 const UNITS: u64 = 100;
 const CREDIT: u64 = 1_000;
 
-struct Desk<'a> {
+struct Shop<'a> {
     world: &'a World,
     warehouse: &'a Partner,
     user: String,
@@ -25,18 +26,16 @@ struct Desk<'a> {
 
 /// Beside others: it has an item and a user of its own.
 pub(super) fn of_any_node(world: &World, warehouse: &Partner) {
-    let user = text(&post(world.node(0), "/payment/create_user"), "user_id");
-    post(world.node(1), &format!("/payment/add_funds/{user}/{CREDIT}"));
-    let wanted = item(world.node(2), PRICE);
-    warehouse.put(&wanted, UNITS);
-    let desk = Desk { world, warehouse, user, item: wanted };
-    let sold = desk.keys() + desk.joins() + desk.operators();
-    assert_eq!(warehouse.books().left[&desk.item], UNITS - sold);
-    let gone = format!("SELECT {CREDIT} - credit FROM users WHERE user_id = '{}'", desk.user);
+    let (user, item) = (user(world.node(0), CREDIT), new_item(world.node(2), PRICE));
+    warehouse.put(&item, UNITS);
+    let shop = Shop { world, warehouse, user, item };
+    let sold = shop.keys() + shop.joins() + shop.operators();
+    assert_eq!(warehouse.books().left[&shop.item], UNITS - sold);
+    let gone = format!("SELECT {CREDIT} - credit FROM users WHERE user_id = '{}'", shop.user);
     assert_eq!(world.count(&gone), i64::try_from(sold * PRICE).expect("few"));
 }
 
-impl Desk<'_> {
+impl Shop<'_> {
     fn order(&self, quantity: u64) -> String {
         order(self.world.node(0), &self.user, &self.item, quantity)
     }
@@ -58,28 +57,26 @@ impl Desk<'_> {
     /// sold by it.
     fn keys(&self) -> u64 {
         let (paid, other) = (self.order(1), self.order(1));
-        let first = self.checkout(0, &paid, "", "desk-1");
+        let first = self.checkout(0, &paid, "", "key-1");
         assert_eq!((first.status, &first.json()["charged"]), (200, &json!(true)), "{first:?}");
         let dear = self.order(UNITS);
-        let refused = self.checkout(1, &dear, "", "desk-2");
+        let refused = self.checkout(1, &dear, "", "key-2");
         assert_eq!((refused.status, &refused.json()["why"]), (402, &json!("stock")), "{refused:?}");
         for node in 0..NODES {
-            let again = self.checkout(node, &paid, "", "desk-1");
+            let again = self.checkout(node, &paid, "", "key-1");
             assert_eq!((again.status, &again.body), (200, &first.body), "at node {node}");
-            let again = self.checkout(node, &dear, "", "desk-2");
+            let again = self.checkout(node, &dear, "", "key-2");
             assert_eq!((again.status, again.json()), (402, refused.json()), "at node {node}");
             for (order, query) in [(&other, ""), (&paid, "?deadlineMs=7777"), (&dear, "?deadlineMs=7777")] {
-                for key in ["desk-1", "desk-2"] {
+                for key in ["key-1", "key-2"] {
                     let reused = self.checkout(node, order, query, key);
                     assert_eq!(reused.status, 422, "at node {node}: {reused:?}");
                     assert!(reused.body.contains("key-reused"), "{reused:?}");
                 }
             }
         }
-        let shown = exchange(self.world.node(2), "GET", &format!("/hub/checkouts/{dear}"), "", b"").json();
-        assert_eq!(shown["tr"], 1, "nothing was tried again: {shown}");
-        let shown = exchange(self.world.node(1), "GET", &format!("/hub/checkouts/{other}"), "", b"").json();
-        assert_eq!(shown["tr"], Value::Null, "nor tried at all: {shown}");
+        assert_eq!(shown(self.world.node(2), &dear)["tr"], 1, "nothing was tried again");
+        assert_eq!(shown(self.world.node(1), &other)["tr"], Value::Null, "nor tried at all");
         1
     }
 
@@ -94,7 +91,7 @@ impl Desk<'_> {
                 .into_iter()
                 .flat_map(|order| (0..NODES).map(move |node| (order, node)))
                 .map(|(order, node)| {
-                    let key = format!("desk-{order}-{node}");
+                    let key = format!("key-{order}-{node}");
                     let caller = scope.spawn(move || self.checkout(node, order, "?waitMs=60000", &key));
                     (order, node, caller)
                 })
@@ -121,7 +118,7 @@ impl Desk<'_> {
                 }
                 assert_eq!(shown["tr"], 1, "{told:?}");
                 // The key that joined has the answer for good, at another node too.
-                let again = self.checkout(node + 1, order, "", &format!("desk-{order}-{node}"));
+                let again = self.checkout(node + 1, order, "", &format!("key-{order}-{node}"));
                 assert_eq!((again.status, again.json()), (told.status, shown), "at node {node}");
             }
         });
@@ -137,16 +134,7 @@ impl Desk<'_> {
 
     /// Three orders of each partition, and each is cancelled and retried at another node: two of three do not have it.
     fn operators(&self) -> u64 {
-        let (topics, mut orders) = (self.world.topics(), Vec::new());
-        let mut room = vec![NODES; topics.partitions(Topic::Orders) as usize];
-        while room.iter().any(|left| *left > 0) {
-            let order = self.slow();
-            let left = &mut room[topics.partition(Topic::Orders, order.as_bytes()) as usize];
-            if *left > 0 {
-                *left -= 1;
-                orders.push((order, *left));
-            }
-        }
+        let orders = self.world.for_each_partition(Topic::Orders, NODES, || self.slow());
         for (order, node) in &orders {
             begin(self.world.node(*node), order, 600_000);
         }
@@ -176,10 +164,9 @@ impl Desk<'_> {
         orders.iter().for_each(|(order, _)| self.warehouse.behave_about(order, Manner::Well));
         for (order, node) in &orders {
             await_state(self.world, order, "not_paid");
-            let path = format!("/hub/checkouts/{order}");
-            let shown = exchange(self.world.node(*node), "GET", &path, "", b"").json();
+            let shown = shown(self.world.node(*node), order);
             assert_eq!((&shown["why"], &shown["tr"]), (&json!("cancelled"), &json!(1)), "{shown}");
-            assert_eq!(post(self.world.node(*node), &format!("{path}/retry"))["tr"], 2);
+            assert_eq!(post(self.world.node(*node), &format!("/hub/checkouts/{order}/retry"))["tr"], 2);
         }
         for (order, node) in &orders {
             await_state(self.world, order, "paid");
@@ -199,20 +186,11 @@ impl Desk<'_> {
 
     /// Those of these orders that are open, as they are listed page by page at a node.
     fn listed(&self, node: usize, query: &str, named: &[String]) -> Vec<String> {
-        let (mut found, mut after) = (Vec::new(), String::new());
-        loop {
-            let path = format!("/hub/checkouts{query}{after}");
-            let page = exchange(self.world.node(node), "GET", &path, "", b"");
-            assert_eq!(page.status, 200, "{path}: {page:?}");
-            let page = page.json();
-            let rows = page["checkouts"].as_array().expect("a list");
-            found.extend(rows.iter().map(|row| text(row, "order")));
-            match page["next"].as_str() {
-                Some(next) => after = format!("&after={}", next.replace(' ', "%20")),
-                None => break,
-            }
-        }
-        found.retain(|order| named.contains(order));
-        found
+        let rows = rows_of_all_pages("checkouts", |after| {
+            let after = after.map_or_else(String::new, |next| format!("&after={}", next.replace(' ', "%20")));
+            get(self.world.node(node), &format!("/hub/checkouts{query}{after}")).json()
+        });
+        let found = rows.iter().map(|row| text(row, "order"));
+        found.filter(|order| named.contains(order)).collect()
     }
 }
