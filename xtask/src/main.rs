@@ -7,6 +7,7 @@ mod clients;
 mod generated;
 mod house;
 mod services;
+mod tools;
 
 use std::env;
 use std::io::{self, Write as _};
