@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use holdfast_disk::simfs::{FaultKind, Pace};
@@ -117,13 +118,11 @@ impl Medium {
     }
 
     /// Whether it has lied about what is derived from the log.
-    #[must_use]
     pub const fn has_harmed_store(&self) -> bool {
         !self.store_harmed.is_empty()
     }
 
     /// Whether a lie explains that somebody complains so: it must be about a file that was harmed, and no other.
-    #[must_use]
     pub fn explains(&self, reason: &str) -> bool {
         self.store_harmed.iter().any(|harmed| reason.contains(harmed))
     }
@@ -134,7 +133,6 @@ impl Medium {
     }
 
     /// Whether errors come often.
-    #[must_use]
     pub fn is_failing(&self) -> bool {
         self.temper == Temper::Failing
     }
@@ -171,7 +169,7 @@ impl Medium {
                     "/log",
                     "mark",
                 ]);
-                let once = Mutex::new(false);
+                let done = AtomicBool::new(false);
                 fs.fail_syncs_of(move |path| {
                     let text = path.to_string_lossy();
                     let meant = match what {
@@ -180,8 +178,7 @@ impl Medium {
                         "mark" => text.ends_with("end.tmp"),
                         other => text.ends_with(other),
                     };
-                    meant
-                        && !std::mem::replace(&mut *once.lock().unwrap_or_else(PoisonError::into_inner), true)
+                    meant && !done.swap(true, Relaxed)
                 });
                 "a sync of one kind of file will fail"
             }
@@ -414,14 +411,9 @@ fn once(
     pass: u64,
     struck: Arc<Mutex<Option<PathBuf>>>,
 ) -> impl Fn(&Path) -> bool + Send + 'static {
-    let left = Mutex::new(pass);
+    let passed = AtomicU64::new(0);
     move |path| {
-        if is_log(path) != log {
-            return false;
-        }
-        let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
-        if *left > 0 {
-            *left -= 1;
+        if is_log(path) != log || passed.fetch_add(1, Relaxed) < pass {
             return false;
         }
         *struck.lock().unwrap_or_else(PoisonError::into_inner) = Some(path.to_owned());

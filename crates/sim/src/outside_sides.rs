@@ -42,7 +42,6 @@ impl OutsideSides {
     }
 
     /// What honest sides did for each try; `None` if they are not honest.
-    #[must_use]
     pub fn rows(&self) -> Option<&BTreeMap<(TryKey, Side), Branch>> {
         Some(&self.branches).filter(|_| self.honest)
     }
@@ -58,7 +57,6 @@ impl OutsideSides {
     }
 
     /// The order of something that was asked lately.
-    #[must_use]
     pub fn last_asked(&self, random: &mut Random) -> Option<OrderId> {
         Some(self.asked[self.lately(random)?].key.order_id.clone())
     }

@@ -28,7 +28,6 @@ pub enum Blame {
 }
 
 /// What the error says is wrong.
-#[must_use]
 pub const fn blame(error: &OpenError) -> Blame {
     match error {
         OpenError::Log(LogError::Io { .. })
@@ -60,7 +59,6 @@ pub fn names_a_file(reason: &str) -> Result<(), String> {
 }
 
 /// Whether a reason speaks of what was read, and not of an operation that failed.
-#[must_use]
 pub fn tells_damage(reason: &str) -> bool {
     ["is damaged", "belongs to log", "has format version"].iter().any(|words| reason.contains(words))
 }
@@ -80,7 +78,6 @@ impl FaultsAreNeverBelieved {
     }
 
     /// How many frames are known to be durable.
-    #[must_use]
     pub const fn frames(&self) -> usize {
         self.frames.len()
     }
@@ -123,7 +120,6 @@ impl FaultsAreNeverBelieved {
 }
 
 /// How far the log says it has come, by the bytes of its mark.
-#[must_use]
 pub fn marked_end(fs: &SimFs) -> Option<u64> {
     let path = Path::new(LOG).join("end.mark");
     fs.exists(&path).ok().filter(|there| *there)?;

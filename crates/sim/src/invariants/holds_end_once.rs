@@ -128,11 +128,6 @@ impl HoldsEndOnce {
         }
         Ok(())
     }
-
-    /// No hold is open at all.
-    pub fn none_open(&self) -> Result<(), String> {
-        self.none_open_before(Millis::MAX)
-    }
 }
 
 impl Story {

@@ -36,7 +36,6 @@ pub use tokens_are_held_once::TokensAreHeldOnce;
 
 use std::fmt;
 
-use holdfast_domain::ids::{AccountId, Millis};
 use holdfast_hub::Core;
 use holdfast_store::MemoryStore;
 
@@ -84,18 +83,21 @@ impl Findings {
     /// Writes down what an auditor says.
     pub fn take(&mut self, invariant: Invariant, said: Result<(), String>) {
         if let Err(detail) = said {
-            self.0.push(Violation { invariant, detail });
+            self.broken(invariant, detail);
         }
     }
 
+    /// Writes down what is broken.
+    pub fn broken(&mut self, invariant: Invariant, detail: impl Into<String>) {
+        self.0.push(Violation { invariant, detail: detail.into() });
+    }
+
     /// Whether nothing was found.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// All of them.
-    #[must_use]
     pub fn into_list(self) -> Vec<Violation> {
         self.0
     }
@@ -106,8 +108,10 @@ impl Findings {
 pub struct Auditors {
     money: MoneyIsConserved,
     limits: LimitsHold,
-    holds: HoldsEndOnce,
-    positions: PositionsAddUp,
+    /// Audits holds.
+    pub holds: HoldsEndOnce,
+    /// Audits positions.
+    pub positions: PositionsAddUp,
     /// Audits the vault.
     pub tokens: TokensAreHeldOnce,
     /// Audits the shop.
@@ -131,22 +135,6 @@ impl Auditors {
         findings.take(Invariant::PositionsAddUp, self.positions.see(frame));
         findings.take(Invariant::JumpedClockIsRefused, self.clock.see(frame));
         self.acknowledged.see(frame);
-    }
-
-    /// No hold that ran out before `time` is open.
-    pub fn none_overdue(&self, time: Millis) -> Result<(), String> {
-        self.holds.none_open_before(time)
-    }
-
-    /// Whether money has reached an account that has no limit yet.
-    #[must_use]
-    pub fn waits_for_limit(&self, account: AccountId) -> bool {
-        self.positions.waits_for_limit(account)
-    }
-
-    /// No hold is open at all.
-    pub fn none_open(&self) -> Result<(), String> {
-        self.holds.none_open()
     }
 
     /// The state between two frames, all of it durable.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use holdfast_domain::ids::{Millis, TransferId};
 use holdfast_domain::tokens::{
-    Fingerprint, LockTokens, Name, SpendTokens, Token, TokenCommand, TokenId, TokenOutcome, TokenRefusal,
-    Transaction,
+    Fingerprint, LockTokens, Name, SpendRow, SpendTokens, Token, TokenCommand, TokenId, TokenOutcome,
+    TokenRefusal, Transaction,
 };
 
 /// A lock as its holder was told of it.
@@ -268,7 +268,7 @@ impl TokenBooks {
     }
 
     /// Inputs go, outputs come, the lock ends; nobody gets less than is paid, and nothing becomes more.
-    pub(super) fn exchange(
+    fn exchange(
         &mut self,
         held: &Held,
         outputs: &[(&Name, u64)],
@@ -305,6 +305,14 @@ impl TokenBooks {
             expect(new, || format!("produces {} a second time", token.id))?;
             self.add(token);
         }
+        Ok(())
+    }
+
+    /// What is held for a transfer or a checkout goes to its payee.
+    pub(super) fn pay_out(&mut self, held: &Held, row: &SpendRow) -> Result<(), String> {
+        let payee = held.payee.as_ref().ok_or("has no payee")?;
+        self.exchange(held, &[(payee, held.amount)], 0, &row.transaction)?;
+        self.spends.insert(row.transaction.spender.clone(), (row.transaction.clone(), row.body));
         Ok(())
     }
 

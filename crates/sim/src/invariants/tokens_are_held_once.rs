@@ -136,7 +136,6 @@ impl TokensAreHeldOnce {
     }
 
     /// Whether somebody held tokens at the last frame.
-    #[must_use]
     pub fn has_live_lock(&self) -> bool {
         self.books.locks.values().any(|held| held.end > self.time)
     }
@@ -149,7 +148,7 @@ impl TokensAreHeldOnce {
     /// A hub came back. What its clients were told is enough to know most of what must be there.
     pub fn restarted(&self, store: &MemoryStore, diary: &Diary) -> Result<(), String> {
         let mut may_end = MayEnd::default();
-        let sent = diary.entries().iter().filter(|entry| entry.standing != Standing::NotTaken);
+        let sent = diary.entries.iter().filter(|entry| entry.standing != Standing::NotTaken);
         sent.clone().for_each(|entry| may_end.note(&entry.command));
         for entry in sent {
             let (Command::Token(command), Standing::Answered(answer)) = (&entry.command, &entry.standing)

@@ -119,10 +119,7 @@ impl TransferHolds {
                 _ => None,
             })
             .ok_or("pays nothing out")?;
-        let payee = held.payee.as_ref().ok_or("has no payee")?;
-        books.exchange(&held, &[(payee, held.amount)], 0, &row.transaction)?;
-        books.spends.insert(spender, (row.transaction.clone(), row.body));
-        Ok(())
+        books.pay_out(&held, row)
     }
 
     fn give_back(&mut self, books: &mut TokenBooks, no: TransferNo) {
