@@ -38,8 +38,7 @@ fn fault_14_the_session_decides_what_time_it_is() {
 #[test]
 fn fault_15_a_hold_in_another_table_is_never_read() {
     let Some(world) = World::new() else { return };
-    let mut document = Document::new(&world);
-    document.transfer("x", AN_HOUR_AGO, &["RECEIVED_PREPARE"]);
+    let mut document = Document::with_x(&world, AN_HOUR_AGO, &["RECEIVED_PREPARE"]);
     document
         .client
         .batch_execute(
@@ -63,8 +62,7 @@ fn fault_15_a_hold_in_another_table_is_never_read() {
 #[test]
 fn fault_16_a_copied_expiration_stays_behind() {
     let Some(world) = World::new() else { return };
-    let mut document = Document::new(&world);
-    document.transfer("x", IN_AN_HOUR, &["RECEIVED_PREPARE"]);
+    let mut document = Document::with_x(&world, IN_AN_HOUR, &["RECEIVED_PREPARE"]);
     document.run().unwrap();
     document
         .client
