@@ -61,8 +61,6 @@ pub(crate) trait Nodes: Sync {
     /// Counts what is not spent, rows of neighbours left out.
     const WORTH: &'static str;
 
-    fn name(&self) -> &'static str;
-
     /// Lets every node see these wallets once, as after a while all have.
     fn see(&self, wallets: &[Name]) -> impl Future<Output = anyhow::Result<()>> + Send;
 
@@ -157,10 +155,6 @@ impl Nodes for Vaults {
 
     const WORTH: &'static str = "SELECT coalesce(sum(quantity), 0)::bigint FROM token t
          JOIN token_lock l ON l.token_id = t.token_id WHERE NOT l.spent";
-
-    fn name(&self) -> &'static str {
-        HOLDFAST
-    }
 
     /// A request that nobody can fill loads the wallet.
     async fn see(&self, wallets: &[Name]) -> anyhow::Result<()> {
