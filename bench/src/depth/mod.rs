@@ -4,12 +4,10 @@
 //! | room | what happens there |
 //! | --- | --- |
 //! | `session` | the data directory, its server of the moment, what the books must say |
-//! | `flow` | batches in a closed loop, every request remembered |
 //! | `watch` | looks at the server many times a second: checkpoints, holds, memory |
 //! | `windows`, `in_turns`, `restart`, `expiry` | the parts of a run, in this order |
 
 mod expiry;
-mod flow;
 mod in_turns;
 mod restart;
 mod session;

@@ -91,15 +91,11 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn say(&self, what: String) {
-        self.bar.next(what);
-    }
-
     fn nothing_due(&mut self, size: u64) -> anyhow::Result<Row> {
         self.data.grow(size, |made| {
             self.bar.say(format!("generating: {made} of {size} transfers"));
         })?;
-        self.say(format!("nothing due of {size}"));
+        self.bar.next(format!("nothing due of {size}"));
         let state_changes = self.data.place.number("SELECT count(*) FROM seed.transferStateChange")?;
         let open = self.data.place.number("SELECT count(*) FROM transfer_timeout")?;
         let naive_ms = self.naive(0)?;
@@ -178,7 +174,7 @@ impl Run<'_> {
 
     /// The document's process over the whole history, window by window.
     fn windows(&mut self) -> anyhow::Result<String> {
-        self.say(format!("the document's process, {WINDOW} state changes at a time"));
+        self.bar.next(format!("the document's process, {WINDOW} state changes at a time"));
         self.data
             .place
             .execute("empty the document's tables", "TRUNCATE seed.segment, seed.transferTimeout")?;
@@ -223,7 +219,7 @@ impl Run<'_> {
     /// Some of the open holds are due: listed by the two others, ended by ours.
     fn due(&mut self, report: &mut Report) -> anyhow::Result<()> {
         let count = self.options.due;
-        self.say(format!("{count} due of {}", self.data.transfers));
+        self.bar.next(format!("{count} due of {}", self.data.transfers));
         self.data.make_due(count)?;
         let naive_ms = self.naive(count)?;
         let (seed_ms, seed_listed) = self.seed_runs()?;
@@ -280,7 +276,7 @@ impl Run<'_> {
     /// As many as asked for are due at once, and all are ended.
     fn sustained(&mut self) -> anyhow::Result<String> {
         let holds = self.options.sustained;
-        self.say(format!("{holds} expire"));
+        self.bar.next(format!("{holds} expire"));
         let set = DataSet { total: holds, expired: holds, hours: (1, 1), ..DataSet::default() };
         self.data.store.generate(&set, |_| ())?;
         let reserved = self.data.place.number(
@@ -327,7 +323,7 @@ impl Run<'_> {
     /// What the expiry table adds to the log: payments with it, and with it unlogged. On an empty database, where whole
     /// pages after a checkpoint weigh little.
     fn wal(&self) -> anyhow::Result<String> {
-        self.say("the log's growth".to_owned());
+        self.bar.next("the log's growth");
         let mut place = OwnDatabase::create_second(&self.options.store)?;
         let mut node = Handlers::open(&place.url)?;
         let with = wal_of(&mut place, &mut node)?;

@@ -23,19 +23,16 @@ struct Line {
 
 impl Bar {
     /// A bar about that, which fills when it is shown how far the work is.
-    #[must_use]
     pub fn new(what: &str) -> Bar {
         Bar::with(what, 0, true)
     }
 
     /// A bar of so many steps, which draws only between them: it takes nothing from what is measured.
-    #[must_use]
     pub fn of(steps: u64) -> Bar {
         Bar::with("", steps, true)
     }
 
     /// A bar that nobody sees.
-    #[must_use]
     pub fn hidden() -> Bar {
         Bar::with("", 0, false)
     }

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::LoadError;
 use crate::drive::settled;
+use crate::figures::Percentiles;
 use crate::payments::Payments;
 
 /// Which half of a payment a request carried.
@@ -41,6 +42,11 @@ impl Felt {
     pub fn took(&self) -> Duration {
         self.ended.saturating_duration_since(self.begun)
     }
+}
+
+/// Percentiles of the time that requests took.
+pub fn percentiles<'a>(requests: impl IntoIterator<Item = &'a Felt>) -> Percentiles {
+    Percentiles::of_times(requests.into_iter().map(Felt::took))
 }
 
 /// Which halves of its payments a load carries.
@@ -225,7 +231,6 @@ pub fn carry_each(
 
 /// A task that did not come to its end.
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
-#[must_use]
 pub fn worker_lost(error: tokio::task::JoinError) -> LoadError {
     LoadError::Refused(format!("a worker ended early: {error}"))
 }

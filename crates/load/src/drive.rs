@@ -49,7 +49,6 @@ pub struct Case {
 
 impl Case {
     /// A line's name.
-    #[must_use]
     pub fn name(&self) -> String {
         let hot = if self.payers == Payers::Hot { ", one hot payer" } else { "" };
         match self.way {

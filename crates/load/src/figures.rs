@@ -31,13 +31,11 @@ impl Latency {
     }
 
     /// How many times were counted.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
     /// The shape of it, in microseconds.
-    #[must_use]
     pub fn percentiles(&self) -> Percentiles {
         Percentiles::of(&self.0)
     }
@@ -68,13 +66,11 @@ impl Counts {
     }
 
     /// All together.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.0.values().sum()
     }
 
     /// Whether nothing was met.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -99,7 +95,6 @@ pub struct Percentiles {
 
 impl Percentiles {
     /// Of what was recorded, in the unit of the histogram.
-    #[must_use]
     pub fn of(histogram: &Histogram<u64>) -> Percentiles {
         Percentiles {
             p50: histogram.value_at_quantile(0.5),
@@ -119,26 +114,22 @@ impl Percentiles {
 }
 
 /// Whole microseconds; what does not fit is as long as can be.
-#[must_use]
 pub fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// How many in a second, if so many took so long.
-#[must_use]
 pub fn per_second(count: u64, took: Duration) -> f64 {
     per(count, 1) / took.as_secs_f64().max(f64::MIN_POSITIVE)
 }
 
 /// A quotient for the eye.
-#[must_use]
 #[allow(clippy::cast_precision_loss, reason = "a printed rate")]
 pub fn per(total: u64, count: u64) -> f64 {
     total as f64 / count.max(1) as f64
 }
 
 /// The middle one (the lower of two).
-#[must_use]
 pub fn median(rates: &[f64]) -> f64 {
     let mut sorted = rates.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -153,7 +144,6 @@ pub fn median_of<T>(all: &[T], rate: impl Fn(&T) -> f64) -> Option<&T> {
 }
 
 /// The middle one of what is sorted (the lower of two); `None` of nothing.
-#[must_use]
 pub fn middle<T>(sorted: &[T]) -> Option<&T> {
     sorted.get((sorted.len().max(1) - 1) / 2)
 }

@@ -39,7 +39,6 @@ pub struct Starts {
 
 impl Starts {
     /// At most `count` rounds, within `time`, by so many workers.
-    #[must_use]
     pub fn new(name: &'static str, rate: Option<u64>, count: u64, time: Duration, workers: usize) -> Starts {
         let due = rate.map(|_| Semaphore::new(0));
         let (next, late_us) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -47,7 +46,6 @@ impl Starts {
     }
 
     /// As a load is asked for, `count` rounds at most.
-    #[must_use]
     pub fn paced(name: &'static str, pacing: &Pacing, count: Option<u64>) -> Starts {
         let seconds = pacing.seconds.unwrap_or(match count {
             Some(_) => LOAD_SECONDS_MAX,
@@ -123,7 +121,6 @@ impl Starts {
 
 impl Starts {
     /// The figures and the table that every load has: `count` rounds took so long, and each of their parts as long.
-    #[must_use]
     pub fn report(&self, pacing: &Pacing, count: u64, took: Duration, parts: &[(&str, &Latency)]) -> Report {
         let mut report = Report::default();
         report.figure("seconds", took.as_secs_f64());

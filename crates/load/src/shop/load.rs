@@ -65,7 +65,6 @@ pub struct CheckoutLoad {
 
 impl CheckoutLoad {
     /// A closed loop with the defaults.
-    #[must_use]
     pub fn to(address: &str, goods: Goods) -> CheckoutLoad {
         let (hub, pacing) = (Hub::at(address), Pacing::default());
         CheckoutLoad {
@@ -156,7 +155,6 @@ pub struct Driven {
 
 impl Driven {
     /// The longest that a checkout of an open loop began after its place in time.
-    #[must_use]
     pub fn late_us(&self) -> Option<u64> {
         self.starts.late_us()
     }
@@ -229,7 +227,6 @@ impl Tally {
     }
 
     /// Checkouts of which nobody knows whether they were paid, or by which attempt.
-    #[must_use]
     pub fn unknown(&self) -> u64 {
         self.found_paid + self.refused.total() + self.errors.total()
     }

@@ -84,7 +84,6 @@ pub enum Ending {
 
 impl Ending {
     /// As a word.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Ending::Spend => "spend",
@@ -95,7 +94,6 @@ impl Ending {
 
 impl TokenLoad {
     /// A closed loop of select and spend with the defaults.
-    #[must_use]
     pub fn to(address: &str, seed: u64) -> TokenLoad {
         TokenLoad {
             hub: Hub::at(address),
