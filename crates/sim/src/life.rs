@@ -80,10 +80,8 @@ impl Simulation {
         if self.fs.is_frozen() {
             self.tally.crashes_at_sync += 1;
             self.lose_power();
-        } else if self.random.chance(50) {
-            self.lose_power();
         } else {
-            self.kill();
+            self.go_down();
         }
         self.start();
     }
@@ -140,6 +138,15 @@ impl Simulation {
         self.end_life();
     }
 
+    /// One of both.
+    fn go_down(&mut self) {
+        if self.random.chance(50) {
+            self.lose_power();
+        } else {
+            self.kill();
+        }
+    }
+
     fn end_life(&mut self) {
         self.after(Phase::Rest);
         self.medium.ended(End::NoEffect);
@@ -167,11 +174,7 @@ impl Simulation {
             return;
         }
         self.tally.clean_stops += 1;
-        if self.random.chance(50) {
-            self.lose_power();
-        } else {
-            self.kill();
-        }
+        self.go_down();
         let frames = self.auditors.faults.frames();
         if let Some(said) = self.medium.maybe_rot_at_rest(&self.fs, frames, &mut self.random) {
             self.trace.note(format_args!("{said}"));
@@ -336,12 +339,9 @@ impl Simulation {
             return;
         }
         self.auditors.faults.durable(found.0, found.1);
-        let survives = self.auditors.acknowledged.restarted(&self.witness.core, &self.diary);
-        self.findings.take(Invariant::AcknowledgedSurvives, survives);
-        let tokens = self.auditors.tokens.restarted(self.witness.core.store(), &self.diary);
-        self.findings.take(Invariant::TokensAreHeldOnce, tokens);
-        let orders = self.auditors.shop.restarted(self.witness.core.store(), &self.diary);
-        self.findings.take(Invariant::OrdersArePaidOnce, orders);
+        for (invariant, said) in self.auditors.restarted(&self.witness.core, &self.diary) {
+            self.findings.take(invariant, said);
+        }
         self.index_loads();
         if self.auditors.tokens.has_live_lock() {
             self.medium.coverage.vault("restart", "with a live lock");
@@ -370,12 +370,9 @@ impl Simulation {
         let Some(hub) = &self.hub else { return };
         let mut fresh = crate::witness::Witness::default();
         if fresh.catch_up(&hub.reader, |_| {}).is_ok() {
-            let survives = self.auditors.acknowledged.restarted(&fresh.core, &self.diary);
-            self.findings.take(Invariant::AcknowledgedSurvives, survives);
-            let tokens = self.auditors.tokens.restarted(fresh.core.store(), &self.diary);
-            self.findings.take(Invariant::AcknowledgedSurvives, tokens);
-            let orders = self.auditors.shop.restarted(fresh.core.store(), &self.diary);
-            self.findings.take(Invariant::AcknowledgedSurvives, orders);
+            for (_, said) in self.auditors.restarted(&fresh.core, &self.diary) {
+                self.findings.take(Invariant::AcknowledgedSurvives, said);
+            }
         }
     }
 

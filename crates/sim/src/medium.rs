@@ -17,9 +17,10 @@ use crate::process::{LOG, STORE};
 use crate::random::Random;
 
 /// What the medium of a run is like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Temper {
     /// It loses power, and fails now and then.
+    #[default]
     Honest,
     /// It fails often, is full or slow.
     Failing,
@@ -58,6 +59,7 @@ struct Armed {
 }
 
 /// The state of the medium as far as a run must know it.
+#[derive(Default)]
 pub struct Medium {
     /// What it is like.
     pub temper: Temper,
@@ -96,25 +98,12 @@ impl Medium {
             70..88 => Temper::LiesAboutStore,
             _ => Temper::LiesAboutLog,
         };
-        Medium {
-            temper,
-            log: None,
-            store_harmed: Vec::new(),
-            mark_harmed: false,
-            lies_left: match temper {
-                Temper::LiesAboutStore => 1 + u32::try_from(random.below(3)).expect("few"),
-                Temper::LiesAboutLog => 1,
-                _ => 0,
-            },
-            full_for: 0,
-            slow_for: 0,
-            armed: Vec::new(),
-            seen: BTreeMap::new(),
-            busy_nanos: 0,
-            open: Vec::new(),
-            coverage: Coverage::default(),
-            told: 0,
-        }
+        let lies_left = match temper {
+            Temper::LiesAboutStore => 1 + u32::try_from(random.below(3)).expect("few"),
+            Temper::LiesAboutLog => 1,
+            _ => 0,
+        };
+        Medium { temper, lies_left, ..Medium::default() }
     }
 
     /// Whether it has lied about what is derived from the log.

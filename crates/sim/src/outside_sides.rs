@@ -28,7 +28,7 @@ struct HeardQuestion {
 }
 
 /// Both sides, as far as they are outside.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct OutsideSides {
     honest: bool,
     asked: Vec<HeardQuestion>,
@@ -38,7 +38,7 @@ pub struct OutsideSides {
 impl OutsideSides {
     /// Those of one run.
     pub fn draw(random: &mut Random) -> OutsideSides {
-        OutsideSides { honest: random.chance(60), asked: Vec::new(), branches: BTreeMap::new() }
+        OutsideSides { honest: random.chance(60), ..OutsideSides::default() }
     }
 
     /// What honest sides did for each try; `None` if they are not honest.

@@ -251,7 +251,7 @@ impl Simulation {
         let now = self.believed_now();
         let about_tokens = self.token_share > 0 && self.random.chance(self.token_share);
         if about_tokens && self.random.chance(15) {
-            self.witness.core.store().tokens(&mut |row| self.vault.look_at(&row.token));
+            self.witness.core.store().tokens(&mut |row| self.vault.believe(std::slice::from_ref(&row.token)));
         }
         let about_shop = self.shop_share > 0 && !about_tokens && self.random.chance(self.shop_share);
         let commands = if about_shop {

@@ -69,12 +69,9 @@ impl Simulation {
                 self.compare_in_full();
             }
         } else if !self.auditors.clock.is_jumped(now) {
-            let overdue = self.auditors.holds.none_open_before(self.auditors.clock.frame_time(now));
-            self.findings.take(Invariant::HoldsEndOnce, overdue);
-            let leases = self.auditors.tokens.none_open_at(self.auditors.clock.frame_time(now));
-            self.findings.take(Invariant::TokensAreHeldOnce, leases);
-            let shop = self.auditors.shop.none_due_at(self.auditors.clock.frame_time(now));
-            self.findings.take(Invariant::OrdersArePaidOnce, shop);
+            for (invariant, said) in self.auditors.overdue(self.auditors.clock.frame_time(now)) {
+                self.findings.take(invariant, said);
+            }
         }
     }
 
@@ -211,9 +208,7 @@ impl Simulation {
         let some: Vec<CommandNumber> = settled.into_iter().skip(first).take(most).collect();
         let before = ReplayChangesNothing::by_the_log(&self.witness, &self.diary.named);
         let (began, now) = (self.clock.read().monotonic, self.believed_now());
-        let nothing_due = self.auditors.holds.none_open_before(now).is_ok()
-            && self.auditors.tokens.none_open_at(now).is_ok()
-            && self.auditors.shop.none_due_at(now).is_ok();
+        let nothing_due = self.auditors.overdue(now).iter().all(|(_, said)| said.is_ok());
         let mut sent = false;
         for places in some.chunks(12) {
             sent |= self.send(places);

@@ -7,7 +7,8 @@ use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{ShopOutcome, ShopRefusal};
 use holdfast_domain::tokens::{LockRow, Name, Token, TokenEffect};
 
-use super::token_books::{TokenBooks, expect};
+use super::expect;
+use super::token_books::TokenBooks;
 use super::tokens_are_held_once::held_by;
 
 /// In whose names checkouts hold tokens.

@@ -13,6 +13,7 @@ use holdfast_hub::{OpenError, ReplayError};
 use holdfast_log::{FileSystem, LogError, SimFs};
 use holdfast_store::StoreError;
 
+use super::expect;
 use crate::medium::{LogHarm, LogLie};
 use crate::process::{LOG, STORE};
 
@@ -101,9 +102,7 @@ impl FaultsAreNeverBelieved {
         let Some(LogHarm { lie, frames }) = harm else {
             return Err(format!("the log ends at {end}; frames were durable up to {last}"));
         };
-        if known.is_none() && end > 0 {
-            return Err(format!("the log ends at {end}, inside of a frame"));
-        }
+        expect(known.is_some() || end == 0, || format!("the log ends at {end}, inside of a frame"))?;
         if mark.is_some_and(|mark| mark > end) {
             return Err(format!("the log ends at {end}, before its mark {mark:?}, and is not refused"));
         }

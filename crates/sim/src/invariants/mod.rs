@@ -36,10 +36,17 @@ pub use tokens_are_held_once::TokensAreHeldOnce;
 
 use std::fmt;
 
+use holdfast_domain::ids::Millis;
 use holdfast_hub::Core;
 use holdfast_store::MemoryStore;
 
+use crate::diary::Diary;
 use crate::witness::Decided;
+
+/// What an auditor says: `what`, unless it is so.
+fn expect(is: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if is { Ok(()) } else { Err(what()) }
+}
 
 /// What was broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -135,6 +142,24 @@ impl Auditors {
         findings.take(Invariant::PositionsAddUp, self.positions.see(frame));
         findings.take(Invariant::JumpedClockIsRefused, self.clock.see(frame));
         self.acknowledged.see(frame);
+    }
+
+    /// What should have ended by `time` and has not: holds, leases, checkouts and keys.
+    pub fn overdue(&self, time: Millis) -> [(Invariant, Result<(), String>); 3] {
+        [
+            (Invariant::HoldsEndOnce, self.holds.none_open_before(time)),
+            (Invariant::TokensAreHeldOnce, self.tokens.none_open_at(time)),
+            (Invariant::OrdersArePaidOnce, self.shop.none_due_at(time)),
+        ]
+    }
+
+    /// A hub came back with this state: is what clients were told there?
+    pub fn restarted(&self, core: &Core<MemoryStore>, diary: &Diary) -> [(Invariant, Result<(), String>); 3] {
+        [
+            (Invariant::AcknowledgedSurvives, self.acknowledged.restarted(core, diary)),
+            (Invariant::TokensAreHeldOnce, self.tokens.restarted(core.store(), diary)),
+            (Invariant::OrdersArePaidOnce, self.shop.restarted(core.store(), diary)),
+        ]
     }
 
     /// The state between two frames, all of it durable.

@@ -17,10 +17,10 @@ use holdfast_domain::tokens::Name;
 use holdfast_domain::view::{Checkouts, Items, KeyEnds, Orders, ShopSettings, Users};
 use holdfast_store::{MemoryStore, Tables};
 
+use super::expect;
 use super::shop_books::ShopBooks;
 use super::shop_charges::ShopCharges;
 use super::shop_tries::ShopTries;
-use super::token_books::expect;
 use crate::diary::{Diary, Standing};
 use crate::outside_sides::Branch;
 use crate::witness::Decided;

@@ -5,6 +5,7 @@
 use holdfast_hub::{CallbackRow, Core, Progress};
 use holdfast_store::{LocalStore, StoreError};
 
+use super::expect;
 use crate::diary::Named;
 use crate::rows::{Rows, difference_in_memory};
 use crate::witness::Witness;
@@ -47,9 +48,8 @@ impl ReplayChangesNothing {
     /// Another way to the same offset led to the same state.
     pub fn same_state(&self, other: &ReplayChangesNothing, whose: &str) -> Result<(), String> {
         let end = self.progress.end;
-        if end != other.progress.end {
-            return Err(format!("{whose}: ends at {} and not at {end}", other.progress.end));
-        }
+        let there = other.progress.end;
+        expect(end == there, || format!("{whose}: ends at {there} and not at {end}"))?;
         if let Some(difference) = self.rows.difference(&other.rows) {
             return Err(format!("{whose}, at offset {end}: {difference}"));
         }
@@ -84,11 +84,7 @@ pub fn same_in_memory(hub: &Core<LocalStore>, witness: &Witness) -> Result<(), S
 }
 
 fn same_progress(ours: &Progress, theirs: &Progress) -> Result<(), String> {
-    if ours.end != theirs.end {
-        return Err(format!("ends at {} and not at {}", ours.end, theirs.end));
-    }
-    if ours.chain != theirs.chain {
-        return Err(format!("at offset {}: another chain hash", ours.end));
-    }
-    if ours == theirs { Ok(()) } else { Err(format!("other counts: {ours:?} against {theirs:?}")) }
+    expect(ours.end == theirs.end, || format!("ends at {} and not at {}", ours.end, theirs.end))?;
+    expect(ours.chain == theirs.chain, || format!("at offset {}: another chain hash", ours.end))?;
+    expect(ours == theirs, || format!("other counts: {ours:?} against {theirs:?}"))
 }

@@ -12,7 +12,7 @@ use holdfast_domain::shop::{
 };
 use holdfast_domain::tokens::Name;
 
-use super::token_books::expect;
+use super::expect;
 
 /// Credit or units of one holder.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

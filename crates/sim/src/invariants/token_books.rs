@@ -10,6 +10,8 @@ use holdfast_domain::tokens::{
     TokenRefusal, Transaction,
 };
 
+use super::expect;
+
 /// A lock as its holder was told of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
@@ -61,10 +63,6 @@ fn judge(reasons: &[Reason], outcome: &TokenOutcome) -> Result<bool, String> {
         _ if reasons.is_empty() => Ok(true),
         answered => Err(format!("was answered {answered:?}; against it stand {reasons:?}")),
     }
-}
-
-pub(super) fn expect(is: bool, what: impl FnOnce() -> String) -> Result<(), String> {
-    if is { Ok(()) } else { Err(what()) }
 }
 
 fn worth<'a>(tokens: impl IntoIterator<Item = &'a Token>) -> i128 {

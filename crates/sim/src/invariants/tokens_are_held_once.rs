@@ -13,6 +13,7 @@ use holdfast_domain::view::{Spenders, Spends, Tokens};
 use holdfast_store::{MemoryStore, Tables};
 
 use super::checkout_holds::CheckoutHolds;
+use super::expect;
 use super::token_books::{Held, TokenBooks};
 use super::transfer_holds::TransferHolds;
 use crate::diary::{Diary, Standing};
@@ -110,9 +111,7 @@ impl TokensAreHeldOnce {
         let mut locked: BTreeSet<&TokenId> = BTreeSet::new();
         for row in &locks {
             let held = self.books.locks.get(&row.spender);
-            if held != Some(&held_by(row)) {
-                return Err(format!("{row:?} is a lock, and by the books {held:?}"));
-            }
+            expect(held == Some(&held_by(row)), || format!("{row:?} is a lock, and by the books {held:?}"))?;
             if let Some(id) = row.tokens.iter().find(|id| row.expires_at > self.time && !locked.insert(id)) {
                 return Err(format!("{id} is locked by two: {locks:?}"));
             }

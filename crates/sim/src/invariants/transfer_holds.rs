@@ -10,7 +10,8 @@ use holdfast_domain::ids::{Millis, TransferId, TransferNo};
 use holdfast_domain::tokens::{Fingerprint, Name, SpendRow, Token, TokenEffect};
 use holdfast_domain::transfers::TransferState;
 
-use super::token_books::{Held, TokenBooks, expect};
+use super::expect;
+use super::token_books::{Held, TokenBooks};
 use crate::witness::Decided;
 use crate::world::UNIT;
 
