@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use holdfast_client::Client;
 use holdfast_domain::ids::Millis;
 use holdfast_load::LoadError;
-use holdfast_load::batches::{Diary, Felt, Halves, Leg, Load, carry_all, percentiles, worker_lost};
+use holdfast_load::batches::{Diary, Felt, Halves, Leg, Load, all_end, carry_all, percentiles};
 use holdfast_load::figures::{per, per_second};
 use holdfast_load::meter::{Books, Usage};
 use holdfast_load::payments::{Payments, after, now_millis};
@@ -214,11 +214,9 @@ impl Steady {
     }
 
     /// Ends when the batches under way have.
-    async fn finish(mut self) -> Result<(u64, Vec<Felt>), LoadError> {
+    async fn finish(self) -> Result<(u64, Vec<Felt>), LoadError> {
         self.stop.store(true, Ordering::Release);
-        while let Some(ended) = self.tasks.join_next().await {
-            ended.map_err(worker_lost)??;
-        }
+        all_end(self.tasks).await?;
         Ok((self.paid.load(Ordering::Relaxed), self.diary.take()))
     }
 }

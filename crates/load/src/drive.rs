@@ -11,7 +11,7 @@ use holdfast_domain::transfers::TransferState;
 use tokio::task::JoinSet;
 
 use crate::LoadError;
-use crate::batches::{Carried, Halves, Leg, Load, carry_all, worker_lost};
+use crate::batches::{Carried, Halves, Leg, Load, all_end, carry_all};
 use crate::figures::Latency;
 use crate::options::EXPIRY;
 use crate::payments::{Payers, Payments, after};
@@ -138,9 +138,7 @@ impl Singles {
             let singles = Arc::clone(&self);
             tasks.spawn(async move { singles.work().await });
         }
-        while let Some(ended) = tasks.join_next().await {
-            ended.map_err(worker_lost)??;
-        }
+        all_end(tasks).await?;
         let took = started.elapsed();
         let driven = std::mem::take(&mut *self.lock());
         Ok(Driven { took, ..driven })

@@ -129,14 +129,6 @@ impl Counters {
         self.value_since(before, name) as u64
     }
 
-    fn frames_since(&self, before: &Counters) -> u64 {
-        self.since(before, "holdfast_frames_total")
-    }
-
-    fn records_since(&self, before: &Counters) -> u64 {
-        self.since(before, "holdfast_records_total")
-    }
-
     /// Nanoseconds of each stage.
     fn stages_since(&self, before: &Counters) -> BTreeMap<String, u64> {
         let names =
@@ -200,7 +192,7 @@ impl Reading {
     /// What each of `rounds` cost since an earlier reading.
     pub fn costs_since(&self, before: &Reading, rounds: u64) -> Costs {
         let each = |after: u64, before: u64| per(after.saturating_sub(before), rounds);
-        let frames = self.counters.frames_since(&before.counters);
+        let frames = self.counted_since(before, "holdfast_frames_total");
         let stages = self.counters.stages_since(&before.counters).into_iter();
         Costs {
             server_cpu_us: each(self.server.cpu_us, before.server.cpu_us),
@@ -209,7 +201,7 @@ impl Reading {
             dirtied_bytes: each(self.server.dirtied_bytes, before.server.dirtied_bytes),
             rss_peak_bytes: self.server.rss_peak_bytes,
             frames,
-            records_per_frame: per(self.counters.records_since(&before.counters), frames),
+            records_per_frame: per(self.counted_since(before, "holdfast_records_total"), frames),
             stage_us: stages.map(|(stage, nanos)| (stage, per(nanos, rounds) / 1e3)).collect(),
         }
     }
@@ -284,8 +276,8 @@ mod tests {
         let after = Counters::parse(
             "holdfast_frames_total 12\nholdfast_stage_nanoseconds_total{stage=\"append\"} 300\nx 1.5\n",
         );
-        assert_eq!(after.frames_since(&before), 10);
-        assert_eq!(after.records_since(&before), 0);
+        assert_eq!(after.since(&before, "holdfast_frames_total"), 10);
+        assert_eq!(after.since(&before, "holdfast_records_total"), 0);
         assert_eq!(after.stages_since(&before), BTreeMap::from([("append".to_owned(), 300)]));
     }
 

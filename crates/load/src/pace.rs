@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::LoadError;
 use crate::bar::Bar;
+use crate::batches::worker_lost;
 use crate::figures::{Latency, micros, per_second};
 use crate::options::{CALL_DEADLINE, LOAD_SECONDS_DEFAULT, LOAD_SECONDS_MAX, Pacing};
 use crate::report::{Report, Row, grouped, millis};
@@ -159,7 +160,7 @@ where
     let pacer = Pacer::start(starts, bar);
     let mut workers: JoinSet<F::Output> = workers.into_iter().collect();
     while let Some(ended) = workers.join_next().await {
-        add(ended.map_err(|error| LoadError::Refused(format!("a worker ended early: {error}")))?)?;
+        add(ended.map_err(worker_lost)?)?;
     }
     let took = started.elapsed();
     drop(pacer);

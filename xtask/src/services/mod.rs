@@ -146,7 +146,7 @@ impl Services {
             .and_then(|file| file.lock().map(|()| file))
             .map_err(|error| format!("xtask: cannot lock {}: {error}", dir.join("lock").display()))?;
         let state_path = dir.join("state.json");
-        let mut state = ServicesState::read(&state_path, &ALL);
+        let mut state = ServicesState::read(&state_path);
         let account = Account::for_services()?;
         let home = match state.home.take().filter(|home| home.is_dir()) {
             Some(home) => home,
@@ -287,20 +287,20 @@ impl Services {
             remove(&self.place(service).data())?;
         }
         self.state.services.clear();
-        self.state.write(&self.state_path, &ALL)
+        self.state.write(&self.state_path)
     }
 
     fn remember(&mut self, service: &Service, pid: Option<u32>, ports: &[u16]) -> Result<(), String> {
         let known = Remembered { pid, ports: ports.to_vec(), data: self.place(service).data() };
         self.state.services.insert(service.name, known);
-        self.state.write(&self.state_path, &ALL)
+        self.state.write(&self.state_path)
     }
 
     fn forget_pid(&mut self, service: &Service) -> Result<(), String> {
         if let Some(known) = self.state.services.get_mut(service.name) {
             known.pid = None;
         }
-        self.state.write(&self.state_path, &ALL)
+        self.state.write(&self.state_path)
     }
 
     /// What makes a shell's `holdfast serve` a node on these servers. On a line of its own, so that a shell can take it.

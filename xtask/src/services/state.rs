@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::Service;
+use super::{ALL, Service};
 use crate::tools::{rename, write};
 
 /// Where the services live and how they can be reached.
@@ -29,12 +29,12 @@ pub(super) struct Remembered {
 
 impl ServicesState {
     /// A file that is not there or cannot be understood means that nothing is remembered.
-    pub(super) fn read(path: &Path, services: &[&'static Service]) -> ServicesState {
+    pub(super) fn read(path: &Path) -> ServicesState {
         let Some(value) = fs::read(path).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok())
         else {
             return ServicesState::default();
         };
-        let known = services.iter().filter_map(|service| {
+        let known = ALL.into_iter().filter_map(|service| {
             Some((service.name, Remembered::from_json(value.get(service.name)?, service)?))
         });
         ServicesState {
@@ -44,10 +44,10 @@ impl ServicesState {
     }
 
     /// Replaces the file in one step, so that a reader sees the old or the new one.
-    pub(super) fn write(&self, path: &Path, services: &[&'static Service]) -> Result<(), String> {
+    pub(super) fn write(&self, path: &Path) -> Result<(), String> {
         let mut value = Map::new();
         value.insert("home".to_owned(), json!(self.home));
-        for service in services {
+        for service in ALL {
             if let Some(remembered) = self.services.get(service.name) {
                 value.insert(service.name.to_owned(), remembered.to_json(service));
             }
@@ -86,8 +86,7 @@ impl Remembered {
 mod tests {
     use std::{env, fs, process};
 
-    use super::{Remembered, ServicesState};
-    use crate::services::ALL;
+    use super::{ALL, Remembered, ServicesState};
 
     #[test]
     fn what_is_written_is_read_again_and_rubbish_is_nothing() {
@@ -97,8 +96,8 @@ mod tests {
             let ports = (1..).take(service.port_names.len()).collect();
             state.services.insert(service.name, Remembered { pid, ports, data: "/data".into() });
         }
-        state.write(&path, &ALL).unwrap();
-        assert_eq!(ServicesState::read(&path, &ALL), state);
+        state.write(&path).unwrap();
+        assert_eq!(ServicesState::read(&path), state);
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.contains("\"url\": \"postgres://holdfast@127.0.0.1:1/holdfast\""), "{text}");
         assert!(
@@ -106,7 +105,7 @@ mod tests {
             "{text}"
         );
         fs::write(&path, "{\"kafka\":").unwrap();
-        assert_eq!(ServicesState::read(&path, &ALL), ServicesState::default());
+        assert_eq!(ServicesState::read(&path), ServicesState::default());
         fs::remove_file(&path).unwrap();
     }
 }

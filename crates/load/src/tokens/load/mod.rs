@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 use super::tally::Tally;
+use crate::batches::worker_lost;
 use crate::bench::runtime;
 use crate::figures::{per, per_second};
 use crate::line::{Line, Lost};
@@ -219,8 +220,7 @@ async fn issue(lines: Vec<Line>, requests: &Arc<Requests>) -> Result<(Vec<Line>,
     }
     let (mut lines, mut total) = (Vec::new(), 0);
     while let Some(ended) = issuers.join_next().await {
-        let (line, worth) =
-            ended.map_err(|error| LoadError::Refused(format!("an issuer ended early: {error}")))??;
+        let (line, worth) = ended.map_err(worker_lost)??;
         lines.push(line);
         total += worth;
     }
