@@ -1,8 +1,10 @@
 //! How far long work is, for who watches.
 
 use std::io::{IsTerminal, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+use crate::figures::lock;
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -62,7 +64,7 @@ impl Bar {
     }
 
     fn change(&self, change: impl FnOnce(&mut Line), at_once: bool) {
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut line = lock(&self.line);
         change(&mut line);
         if self.watched && (at_once || line.shown.is_none_or(|shown| shown.elapsed() >= LOOK_EVERY)) {
             line.shown = Some(Instant::now());
@@ -77,7 +79,7 @@ impl Bar {
 
     /// Takes the line away, so that something else can be said.
     pub fn clear(&self) {
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut line = lock(&self.line);
         if line.shown.take().is_some() {
             let _: std::io::Result<()> = write!(std::io::stderr(), "\r\x1b[K");
         }

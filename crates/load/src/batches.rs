@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use holdfast_client::{Batch, Client, SealedBatch};
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::LoadError;
 use crate::drive::settled;
-use crate::figures::Percentiles;
+use crate::figures::{Percentiles, lock};
 use crate::payments::Payments;
 
 /// Which half of a payment a request carried.
@@ -162,12 +162,12 @@ pub struct Diary(Mutex<Vec<Felt>>);
 
 impl Diary {
     fn note(&self, felt: Felt) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(felt);
+        lock(&self.0).push(felt);
     }
 
     /// What is noted so far; the pages are empty afterwards.
     pub fn take(&self) -> Vec<Felt> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.0))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is counted while a clock runs: times, names and rates.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -47,6 +48,11 @@ impl Serialize for Latency {
     }
 }
 
+/// What several count in, one at a time. What one that panicked has counted stays.
+pub fn lock<T>(counts: &Mutex<T>) -> MutexGuard<'_, T> {
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// How often each name was met, such as that of a refusal.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
@@ -56,13 +62,6 @@ impl Counts {
     /// Counts a name once.
     pub fn note(&mut self, name: impl Into<String>) {
         *self.0.entry(name.into()).or_default() += 1;
-    }
-
-    /// Takes in what another has counted.
-    pub fn add(&mut self, other: Counts) {
-        for (name, count) in other.0 {
-            *self.0.entry(name).or_default() += count;
-        }
     }
 
     /// All together.

@@ -168,15 +168,15 @@ impl Services {
     /// Starts what is not running. Both come up side by side; if one does not, what this call started is stopped.
     fn start(&mut self, services: &[&'static Service], ports: Ports) -> Result<(), String> {
         for service in services {
-            if self.running(*service).is_none() {
-                let place = self.place(*service);
+            if self.running(service).is_none() {
+                let place = self.place(service);
                 place.make()?;
                 (service.prepare)(&place)?;
             }
         }
         let mut launched = Vec::new();
         let done = services.iter().try_for_each(|service| {
-            launched.push(self.launch(*service, ports)?);
+            launched.push(self.launch(service, ports)?);
             Ok(())
         });
         let done = done.and_then(|()| launched.iter_mut().try_for_each(|launch| self.settle(launch)));
@@ -256,7 +256,7 @@ impl Services {
 
     fn stop(&mut self, services: &[&'static Service]) -> Result<(), String> {
         let running: Vec<_> =
-            services.iter().filter_map(|service| Some((*service, self.running(*service)?))).collect();
+            services.iter().filter_map(|service| Some((*service, self.running(service)?))).collect();
         for (service, pid) in &running {
             signal(*pid, service.stop_signal)?;
         }
@@ -395,7 +395,7 @@ impl ForTests {
         let own = |service: &&Service| env::var_os((service.variable)(0).0).is_none_or(|url| url.is_empty());
         let ours: Vec<_> = ALL.into_iter().filter(own).collect();
         let down: Vec<_> =
-            ours.iter().copied().filter(|service| services.running(*service).is_none()).collect();
+            ours.iter().copied().filter(|service| services.running(service).is_none()).collect();
         let mut guard = Command::new(&program);
         guard.args(["services", GUARD]).args(down.iter().map(|service| service.name));
         guard.stdin(Stdio::piped()).process_group(0);
@@ -408,7 +408,7 @@ impl ForTests {
                 let control = format!("{variable}{CONTROL_SUFFIX}");
                 up.variables.push((control, program.display().to_string()));
                 up.variables.push((variable.to_owned(), value));
-                up.variables.extend((service.client)(&services.place(*service)));
+                up.variables.extend((service.client)(&services.place(service)));
             }
         }
         // The guard needs the lock.
