@@ -31,7 +31,7 @@ use crate::rebuild::OUTCOMES_MAX;
 const HOPS: [&str; 4] = ["orders", "pay", "stock", "outcomes"];
 /// Checkouts before the clock runs: plans are settled, pages in memory, and changed once since the checkpoint.
 const WARM_UP: u64 = 10_000;
-/// What is measured besides the runs, for the bar.
+/// What is measured beside the runs, for the bar.
 const OTHER_PARTS: u64 = 3;
 
 /// Checkouts over HTTP through all hops of a node before Kafka and PostgreSQL.

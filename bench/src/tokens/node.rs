@@ -137,7 +137,7 @@ impl Vaults {
             let settings = NodeSettings::new(nowhere, url, number);
             running.push(metrics::with_local_recorder(&counts, || Alone::start(settings, None)));
         }
-        // What a cluster does beside the payments is a part of their price.
+        // What nodes do beside the payments is a part of their price.
         if let Some(first) = running.first_mut() {
             first.keep_house(history);
         }

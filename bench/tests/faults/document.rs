@@ -114,7 +114,7 @@ impl Held {
     }
 }
 
-/// A cluster of one node with two participants, at NOW.
+/// One node with two participants, at NOW.
 pub fn ours(world: &World) -> (Cluster, ParticipantId, ParticipantId) {
     let mut cluster = Cluster::new(world, 1);
     let (payer, _) = cluster.participant("payer", 1_000, 1_000);

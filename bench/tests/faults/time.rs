@@ -33,7 +33,7 @@ fn fault_14_the_session_decides_what_time_it_is() {
     world.verify();
 }
 
-/// Ours has no foreign exchange. What can run out has an `expiration_date`, and only one table besides that of the expiry
+/// Ours has no foreign exchange. What can run out has an `expiration_date`, and only one table beside that of the expiry
 /// has such a column: whoever adds another must come by here.
 #[test]
 fn fault_15_a_hold_in_another_table_is_never_read() {

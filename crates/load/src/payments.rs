@@ -15,7 +15,7 @@ use crate::LoadError;
 
 /// Commands per set-up request at most.
 const SETUP_BATCH: usize = 4_096;
-/// Into how many requests a set-up is divided: a node of a cluster takes the commands of one in turn, each through all hops.
+/// Into how many requests a set-up is divided: a node of the database profile takes the commands of one in turn, each through all hops.
 const SETUP_REQUESTS: usize = 24;
 /// Cap and funds of each account, in whole units: no limit is reached, every limit is tested.
 const FUNDS_UNITS: i64 = 10_000_000_000_000;

@@ -66,7 +66,7 @@ struct Service {
     variable: fn(u16) -> (&'static str, String),
     /// A variable by which tests find the service's own client, if it has one.
     client: fn(&ServiceFolder) -> Option<(String, String)>,
-    /// The variable that a node of a cluster reads.
+    /// The variable that a node of the database profile reads.
     setting: &'static str,
     mark: fn(&ServiceFolder) -> Mark,
     stop_signal: &'static str,

@@ -10,7 +10,7 @@ use tokio_postgres::{Client, NoTls, Statement};
 use super::fetcher::Found;
 use crate::tokens::node::CURRENCY;
 
-/// What it needs besides the tokens: a mark of those that are spent, and its locks. The index is in its favour: an unlock
+/// What it needs beside the tokens: a mark of those that are spent, and its locks. The index is in its favour: an unlock
 /// would read all of them else.
 pub(crate) const TABLES: &str = "
     ALTER TABLE token ADD COLUMN is_deleted boolean NOT NULL DEFAULT false;

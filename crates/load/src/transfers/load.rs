@@ -136,7 +136,7 @@ async fn run(options: &TransferLoad) -> Result<Loaded, LoadError> {
         Err(_) => return Err(LoadError::NoHub(address.clone())),
     };
     let parties = Parties::create(&client, seed, options.accounts).await?;
-    // A cluster with a long history does not count it; only who waits for expirations needs to know.
+    // A database with a long history does not count it; only who waits for expirations needs to know.
     let before = if options.expire_percent > 0 { Books::read(&client).await? } else { Books::default() };
     let payments = Payments::new(parties, Payers::Uniform, seed);
     let tally = Mutex::default();

@@ -25,7 +25,7 @@ const OWN: &str = "holdfast-";
 struct Room {
     /// Other crates of ours that it may use.
     knows: BTreeSet<String>,
-    /// Those that its tests may use besides.
+    /// Those that its tests may use beside them.
     #[serde(default)]
     tests: BTreeSet<String>,
 }

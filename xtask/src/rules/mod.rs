@@ -1,4 +1,4 @@
-//! House rules that a machine keeps: what the program may be made of (`deny`, held against `deny.toml`) and which room may know
+//! Rules that a machine keeps: what the program may be made of (`deny`, held against `deny.toml`) and which room may know
 //! which (`rooms`, held against `crates/rooms.toml`).
 
 mod deny;
