@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::{env, fs};
 
-use crate::{cargo, root, run_program};
+use crate::{cargo, root, run_program, tools};
 
 /// A file, and what it should hold.
 struct Generated {
@@ -18,8 +18,7 @@ pub(crate) fn write() -> Result<(), String> {
     cargo(&["build", "--package", "holdfast", "--locked", "--quiet"], &[])?;
     for Generated { path, text } in all()? {
         if fs::read_to_string(&path).ok().as_deref() != Some(&text) {
-            fs::write(&path, text)
-                .map_err(|error| format!("xtask: cannot write {}: {error}", path.display()))?;
+            tools::write(&path, &text)?;
             eprintln!("xtask: wrote {}", path.display());
         }
     }
@@ -42,9 +41,7 @@ fn all() -> Result<[Generated; 2], String> {
     let docs = root()?.join("docs");
     let openapi = Generated { path: docs.join("openapi.json"), text: holdfast(&["openapi"])? };
     let path = docs.join("configuration.md");
-    let page = fs::read_to_string(&path)
-        .map_err(|error| format!("xtask: cannot read {}: {error}", path.display()))?;
-    let text = replace_block(&page, &holdfast(&["config", "--defaults"])?)
+    let text = replace_block(&tools::read(&path)?, &holdfast(&["config", "--defaults"])?)
         .ok_or_else(|| format!("xtask: {} has no ```toml block", path.display()))?;
     Ok([openapi, Generated { path, text }])
 }

@@ -5,8 +5,9 @@
 
 mod clients;
 mod generated;
-mod house;
+mod rules;
 mod services;
+mod tools;
 
 use std::env;
 use std::io::{self, Write as _};
@@ -35,14 +36,14 @@ const USAGE: &str = "cargo xtask <chore>
   clients   only this part of test: clients made from docs/openapi.json in Go, Java, Python and TypeScript, and compiled
   generate  write docs/openapi.json and the settings in docs/configuration.md
   services  start, stop and restart that PostgreSQL and that Kafka: cargo xtask services shows how
-  soak      what takes long: many kills of the real binary, many simulator seeds, an hour of faults in a cluster";
+  soak      what takes long: many kills of the real binary, many simulator seeds, an hour of faults on three nodes";
 
 fn main() -> ExitCode {
     let chore = env::args().nth(1);
     let done = match chore.as_deref() {
         Some("test") => test(),
         Some("ci") => {
-            let checks = [house::check, format, clippy, docs, build_tests, generated::check, test];
+            let checks = [rules::check, format, clippy, docs, build_tests, generated::check, test];
             checks.iter().try_for_each(|check| check())
         }
         Some("clients") => clients::check(),
@@ -102,8 +103,8 @@ fn soak() -> Result<(), String> {
     let services = ForTests::up()?;
     let mut variables: Vec<_> = services.variables.iter().map(|(name, value)| (&**name, &**value)).collect();
     variables.push(("HOLDFAST_TEST_CLUSTER_SECONDS", SOAK_CLUSTER_SECONDS));
-    let cluster = ["test", "--release", "--package", "holdfast", "--test", "database", "--locked", "--"];
-    cargo(&[&cluster[..], &["faults_at_random", "--nocapture"]].concat(), &variables)
+    let nodes = ["test", "--release", "--package", "holdfast", "--test", "database", "--locked", "--"];
+    cargo(&[&nodes[..], &["faults_at_random", "--nocapture"]].concat(), &variables)
 }
 
 /// The root of the workspace.

@@ -14,16 +14,15 @@ use std::path::Path;
 use anyhow::ensure;
 use holdfast_load::LoadError;
 use holdfast_load::bar::Bar;
-use holdfast_load::figures::{median_of, per_second};
+use holdfast_load::bench::{Case, Run, tell};
 use holdfast_load::line::{Head, Line};
 use holdfast_load::machine::load_average;
 use holdfast_load::options::{LINES_MAX, LOAD_SECONDS_MAX, RUNS_DEFAULT, RUNS_MAX, check_range, parse_count};
-use holdfast_load::report::{Report, Row, grouped, grouped_count, millis};
-use holdfast_load::shop::{BENCH_ROWS, CheckoutLoad, Driven, Goods, ROWS_MAX, Tally, count, drive};
+use holdfast_load::report::{Report, grouped, grouped_count, millis};
+use holdfast_load::shop::{BENCH_ROWS, CheckoutLoad, Goods, ROWS_MAX, Tally, count, drive};
 
 use self::alone::alone;
 use self::takeover::take_over;
-use crate::database::costs::Costs;
 use crate::database::town::Town;
 use crate::database::{Servers, half};
 use crate::rebuild::OUTCOMES_MAX;
@@ -32,7 +31,7 @@ use crate::rebuild::OUTCOMES_MAX;
 const HOPS: [&str; 4] = ["orders", "pay", "stock", "outcomes"];
 /// Checkouts before the clock runs: plans are settled, pages in memory, and changed once since the checkpoint.
 const WARM_UP: u64 = 10_000;
-/// What is measured besides the runs, for the bar.
+/// What is measured beside the runs, for the bar.
 const OTHER_PARTS: u64 = 3;
 
 /// Checkouts over HTTP through all hops of a node before Kafka and PostgreSQL.
@@ -67,21 +66,6 @@ impl CheckoutBench {
     }
 }
 
-/// One drive, as fast as it goes or at a rate of its own.
-struct Run {
-    rate: Option<u64>,
-    checkouts: u64,
-    driven: Driven,
-    costs: Costs,
-    load_average: String,
-}
-
-impl Run {
-    fn per_second(&self) -> f64 {
-        per_second(self.checkouts, self.driven.took)
-    }
-}
-
 /// Runs what the options ask for with this program.
 ///
 /// # Errors
@@ -101,13 +85,18 @@ pub fn bench_checkout(program: &Path, options: &CheckoutBench) -> anyhow::Result
         let mut runs = Vec::new();
         for _ in 0..options.runs {
             bar.next("checkouts");
-            runs.push(run(&mut town, options, options.checkouts, None)?);
+            runs.push(run(&mut town, options, options.checkouts, None)?.0);
         }
         bar.next("half load");
-        let rate = half(median_of(&runs, Run::per_second).map_or(0.0, Run::per_second));
+        let full = Case::of(format!("{} under way", options.connections), runs);
+        let rate = half(full.median_rate());
         let half_load = (rate * options.servers.half_seconds).min(ROWS_MAX - WARM_UP);
-        let half_load = run(&mut town, options, half_load, Some(rate))?;
-        tell(&mut report, options, &runs, &half_load, town.sees_all());
+        let (half_load, late_us) = run(&mut town, options, half_load, Some(rate))?;
+        let half_load = Case::of(format!("half load, {}/s", grouped_count(rate)), [half_load]);
+        tell(&mut report, "checkouts", "of a request", &[full, half_load.at_a_given_rate()]);
+        let late = millis(late_us.unwrap_or(0));
+        report.note(format!("half load itself began a checkout at most {late:.1} ms late"));
+        town.note_unseen(&mut report);
         close(town)?;
         bar.next("one transaction per checkout");
         let alone_per_second = alone(&options.servers.store, options.checkouts)?;
@@ -125,8 +114,13 @@ pub fn bench_checkout(program: &Path, options: &CheckoutBench) -> anyhow::Result
     report
 }
 
-/// So many checkouts of new orders in a new shop.
-fn run(town: &mut Town, options: &CheckoutBench, checkouts: u64, rate: Option<u64>) -> anyhow::Result<Run> {
+/// So many checkouts of new orders in a new shop, and how late one of an open loop began.
+fn run(
+    town: &mut Town,
+    options: &CheckoutBench,
+    checkouts: u64,
+    rate: Option<u64>,
+) -> anyhow::Result<(Run, Option<u64>)> {
     let all = checkouts + WARM_UP;
     let goods = Goods { users: BENCH_ROWS, items: BENCH_ROWS, orders: all, failing_percent: 0 };
     let address = town.address().to_owned();
@@ -148,7 +142,15 @@ fn run(town: &mut Town, options: &CheckoutBench, checkouts: u64, rate: Option<u6
     ended(&driven.tally, checkouts)?;
     let books = town.runtime.block_on(count(&goods, &address, &head))?;
     books.trouble(all, 0).map_or(Ok(()), |trouble| Err(LoadError::Books(trouble)))?;
-    Ok(Run { rate, checkouts, driven, costs, load_average: load_average() })
+    let run = Run {
+        took: driven.took,
+        rounds: checkouts,
+        latencies: vec![("checkout", driven.tally.checkout_us.percentiles())],
+        costs: costs.row().word("load", load_average()),
+        handlers: costs.hops,
+        ..Run::default()
+    };
+    Ok((run, driven.late_us()))
 }
 
 /// All were paid: there is enough of everything.
@@ -167,30 +169,4 @@ fn close(mut town: Town) -> anyhow::Result<()> {
     let open = town.place.number("SELECT count(*) FROM orders WHERE state NOT IN ('paid', 'not_paid')")?;
     ensure!(open == 0, "the books do not balance: {open} checkouts are open at the end");
     town.place.verify()
-}
-
-fn tell(report: &mut Report, options: &CheckoutBench, runs: &[Run], half_load: &Run, sees_all: bool) {
-    let Some(median) = median_of(runs, Run::per_second) else { return };
-    let name = |run: &Run| match run.rate {
-        None => format!("{} under way", options.connections),
-        Some(rate) => format!("half load, {}/s", grouped_count(rate)),
-    };
-    let rates: Vec<f64> = runs.iter().map(Run::per_second).collect();
-    let speed = [(median, &rates[..]), (half_load, &[])].map(|(run, rates)| {
-        let row = Row::of("checkouts", name(run)).number("per second", run.per_second(), 0).each(
-            "every run",
-            rates,
-            0,
-        );
-        row.latency(&run.driven.tally.checkout_us.percentiles())
-    });
-    let table = report.table("milliseconds of a request:", speed);
-    if let Some(late_us) = half_load.driven.late_us() {
-        table.note(format!("half load itself began a checkout at most {:.1} ms late", millis(late_us)));
-    }
-    let unseen = if sees_all { "" } else { "; 0 for servers that cannot be looked into from here" };
-    let costs = [median, half_load]
-        .map(|run| Row::of("checkouts", name(run)).and(run.costs.row()).word("load", &run.load_average));
-    report.table(format!("per checkout, of the median run; microseconds of CPU, bytes, MiB{unseen}:"), costs);
-    report.table("the handlers meanwhile:", median.costs.hops());
 }

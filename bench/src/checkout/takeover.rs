@@ -15,7 +15,7 @@ use holdfast_messages::{Message as _, OutcomeMessage, Topic};
 use tokio::time::sleep;
 
 use super::CheckoutBench;
-use crate::database::town::Town;
+use crate::database::town::{Topics, Town};
 use crate::rebuild::World;
 
 /// Rows or messages that are written at a time.
@@ -103,11 +103,9 @@ const fn state_of(order: &Order) -> &'static str {
 }
 
 fn write_outcomes(town: &Town, world: &World) -> anyhow::Result<()> {
-    let topics = town.topics();
-    topics
-        .ensure(town.brokers(), Instant::now() + KAFKA_WAIT)
-        .context("cannot make the topics of the run")?;
-    let settings = ProducerSettings::new(town.brokers().clone(), topics.clone());
+    let Topics { brokers, settings: topics } = &town.topics;
+    topics.ensure(brokers, Instant::now() + KAFKA_WAIT).context("cannot make the topics of the run")?;
+    let settings = ProducerSettings::new(brokers.clone(), topics.clone());
     let mut producer = Producer::new(settings).context("cannot connect to Kafka")?;
     for some in world.records.chunks(PIECE) {
         let messages: Vec<OutcomeMessage> = some

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use holdfast_load::figures::per;
-use holdfast_load::machine::kilobytes;
-use holdfast_load::meter::{Counters, Usage};
+use holdfast_load::machine::{field, kilobytes};
+use holdfast_load::meter::{Counters, Stat, Usage};
 use holdfast_load::report::Row;
 use postgres::Client;
 
@@ -35,15 +35,6 @@ pub(crate) struct Reading {
     counters: Counters,
 }
 
-/// Of one handler or relay while the clock ran.
-#[derive(Debug, Clone, PartialEq)]
-struct Hop {
-    topic: String,
-    messages: u64,
-    messages_per_batch: f64,
-    milliseconds_per_batch: f64,
-}
-
 /// Costs of each payment or checkout, and memory at the end.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Costs {
@@ -60,7 +51,8 @@ pub(crate) struct Costs {
     /// Shared pages counted once.
     postgres_bytes: u64,
     kafka_rss_bytes: u64,
-    hops: Vec<Hop>,
+    /// A line for each handler.
+    pub(crate) hops: Vec<Row>,
 }
 
 impl Costs {
@@ -93,16 +85,6 @@ impl Costs {
             .mebibytes("nodes MiB", self.node_rss_peak_bytes)
             .mebibytes("PG MiB", self.postgres_bytes)
     }
-
-    /// A line for each handler.
-    pub(crate) fn hops(&self) -> impl Iterator<Item = Row> {
-        self.hops.iter().map(|hop| {
-            Row::of("handler", &hop.topic)
-                .count("messages", hop.messages)
-                .number("in a batch", hop.messages_per_batch, 0)
-                .number("ms each batch", hop.milliseconds_per_batch, 1)
-        })
-    }
 }
 
 impl Watched {
@@ -115,7 +97,7 @@ impl Watched {
         let port = log.rsplit(':').next().and_then(|port| port.parse().ok());
         Ok(Watched {
             node,
-            postmaster: backend.and_then(stat).map(|stat| stat.parent),
+            postmaster: backend.and_then(Stat::of).map(|stat| stat.parent),
             kafka: port.and_then(listener),
             prefix: prefix.to_owned(),
         })
@@ -167,41 +149,16 @@ impl Watched {
 const BATCH_MESSAGES: &str = "holdfast_cluster_batch_messages";
 const BATCH_SECONDS: &str = "holdfast_cluster_batch_seconds";
 
-fn hop(topic: &str, before: &Counters, after: &Counters) -> Hop {
+/// A handler or relay while the clock ran.
+fn hop(topic: &str, before: &Counters, after: &Counters) -> Row {
     let name = |of: &str, part: &str| format!("{of}_{part}{{topic=\"{topic}\"}}");
     let batches = after.since(before, &name(BATCH_SECONDS, "count"));
     let seconds = after.value_since(before, &name(BATCH_SECONDS, "sum"));
     let messages = after.since(before, &name(BATCH_MESSAGES, "sum"));
-    let per_batch = seconds * 1e3 / per(batches.max(1), 1);
-    Hop {
-        topic: topic.to_owned(),
-        messages,
-        messages_per_batch: per(messages, batches),
-        milliseconds_per_batch: per_batch,
-    }
-}
-
-/// What `/proc/PID/stat` tells of a process.
-#[derive(Debug, PartialEq, Eq)]
-struct Stat {
-    parent: u32,
-    /// Its own and that of children that have ended, in ticks.
-    ticks: u64,
-    ended_children_ticks: u64,
-}
-
-fn stat(pid: u32) -> Option<Stat> {
-    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-}
-
-fn parse_stat(text: &str) -> Option<Stat> {
-    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
-    let number = |at: usize| -> Option<u64> { fields.get(at)?.parse().ok() };
-    Some(Stat {
-        parent: u32::try_from(number(1)?).ok()?,
-        ticks: number(11)? + number(12)?,
-        ended_children_ticks: number(13)? + number(14)?,
-    })
+    Row::of("handler", topic)
+        .count("messages", messages)
+        .number("in a batch", per(messages, batches), 0)
+        .number("ms each batch", seconds * 1e3 / per(batches.max(1), 1), 1)
 }
 
 fn is_postgres(pid: u32) -> bool {
@@ -216,22 +173,20 @@ fn processes() -> impl Iterator<Item = u32> {
 
 /// A process and its children.
 fn family(parent: u32) -> Vec<u32> {
-    let children = processes().filter(|pid| stat(*pid).is_some_and(|stat| stat.parent == parent));
+    let children = processes().filter(|pid| Stat::of(*pid).is_some_and(|stat| stat.parent == parent));
     std::iter::once(parent).chain(children).collect()
 }
 
 /// The CPU of a process and its children, those included that have ended.
 fn family_us(parent: u32) -> u64 {
-    let ended = stat(parent).map_or(0, |stat| stat.ended_children_ticks);
-    let alive: u64 = family(parent).iter().filter_map(|pid| stat(*pid)).map(|stat| stat.ticks).sum();
-    (ended + alive) * (1_000_000 / rustix::param::clock_ticks_per_second())
+    let ended = Stat::of(parent).map_or(0, |stat| stat.ended_children_us);
+    ended + family(parent).into_iter().filter_map(Stat::of).map(|stat| stat.cpu_us).sum::<u64>()
 }
 
 /// The memory of a process, with its part of what it shares.
 fn own_bytes(pid: u32) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
-    line.and_then(|value| kilobytes(value.trim())).unwrap_or(0)
+    let shared = field(&format!("/proc/{pid}/smaps_rollup"), "Pss:");
+    shared.and_then(|value| kilobytes(&value)).unwrap_or(0)
 }
 
 /// The process that listens on a port of this machine.
@@ -272,13 +227,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_read_behind_any_name() {
-        let text = "7 (a) b) S 3 1 1 0 -1 0 0 0 0 0 150 50 20 5 20 0";
-        assert_eq!(parse_stat(text), Some(Stat { parent: 3, ticks: 200, ended_children_ticks: 25 }));
-        assert_eq!(parse_stat("7 (a) S"), None);
-    }
-
-    #[test]
     fn the_one_who_listens_is_told_from_those_who_are_connected() {
         let table = "  sl  local_address rem_address   st\n\
              0: 0100007F:2384 0100007F:9999 01 00000000:00000000 00:00000000 00000000 0 0 11 1\n\
@@ -301,7 +249,8 @@ mod tests {
              holdfast_cluster_batch_seconds_count{topic=\"position\"} 12\n\
              holdfast_cluster_batch_messages_sum{topic=\"position\"} 4000\n",
         );
-        let hop = hop("position", &before, &after);
-        assert_eq!((hop.messages, hop.messages_per_batch, hop.milliseconds_per_batch), (4_000, 400.0, 50.0));
+        let hop = serde_json::to_value(hop("position", &before, &after)).unwrap();
+        let told = ["messages", "in a batch", "ms each batch"].map(|column| hop[column].as_f64());
+        assert_eq!(told, [Some(4_000.0), Some(400.0), Some(50.0)]);
     }
 }

@@ -1,4 +1,4 @@
-//! A node of the cluster inside this process: the store's own handlers, with what they send handed on in memory in place of
+//! A node of the database profile inside this process: the store's own handlers, with what they send handed on in memory in place of
 //! Kafka. Only what an expiry needs: payments from prepare to fulfil, and the position step.
 
 use std::sync::mpsc::{Receiver, Sender, channel};

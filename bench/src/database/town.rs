@@ -10,6 +10,7 @@ use holdfast_kafka::{Brokers, TopicSettings};
 use holdfast_load::LoadError;
 use holdfast_load::bench::{patient_client, runtime};
 use holdfast_load::meter::Counters;
+use holdfast_load::report::Report;
 use holdfast_load::server::Server;
 use tokio::runtime::Runtime;
 
@@ -23,9 +24,9 @@ const START_MAX: Duration = Duration::from_secs(90);
 const REMOVE_WAIT: Duration = Duration::from_secs(30);
 
 /// Removes the run's topics when it goes.
-struct Topics {
-    brokers: Brokers,
-    settings: TopicSettings,
+pub(crate) struct Topics {
+    pub(crate) brokers: Brokers,
+    pub(crate) settings: TopicSettings,
 }
 
 impl Drop for Topics {
@@ -47,7 +48,7 @@ struct Node {
 /// Everything that the run has made. The node goes first, then topics and databases.
 pub(crate) struct Town {
     node: Option<Node>,
-    topics: Topics,
+    pub(crate) topics: Topics,
     pub(crate) place: OwnDatabase,
     /// What the servers promise.
     pub(crate) promises: String,
@@ -112,17 +113,11 @@ impl Town {
         self.node.as_ref().map(|node| node.client.clone()).context("there is no node")
     }
 
-    /// Whether the CPU of all processes can be read.
-    pub(crate) fn sees_all(&self) -> bool {
-        self.node.as_ref().is_some_and(|node| node.watched.sees_all())
-    }
-
-    pub(crate) const fn brokers(&self) -> &Brokers {
-        &self.topics.brokers
-    }
-
-    pub(crate) const fn topics(&self) -> &TopicSettings {
-        &self.topics.settings
+    /// Says so if not all costs can be read.
+    pub(crate) fn note_unseen(&self, report: &mut Report) {
+        if !self.node.as_ref().is_some_and(|node| node.watched.sees_all()) {
+            report.note("costs of servers that cannot be looked into from here are 0");
+        }
     }
 
     /// Has so many rounds driven, and tells what each cost; of the handlers those of these topics.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use holdfast_client::Client;
 use holdfast_domain::ids::Millis;
 use holdfast_load::LoadError;
-use holdfast_load::batches::{Diary, Felt, Halves, Leg, Load, carry_all, worker_lost};
-use holdfast_load::figures::{Percentiles, per, per_second};
+use holdfast_load::batches::{Diary, Felt, Halves, Leg, Load, all_end, carry_all, percentiles};
+use holdfast_load::figures::{per, per_second};
 use holdfast_load::meter::{Books, Usage};
 use holdfast_load::payments::{Payments, after, now_millis};
 use holdfast_load::report::{Report, Row, grouped, grouped_count, millis};
@@ -16,7 +16,6 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 
 use super::LONG_EXPIRY;
-use super::flow::percentiles;
 use super::session::Session;
 use super::watch::{LOOK_EVERY, Look, Watch};
 
@@ -33,48 +32,6 @@ const MADE_AHEAD: usize = 32;
 /// Making the body of one hold takes no longer than this.
 const MAKE_MAX: Duration = Duration::from_micros(2);
 
-/// Part of the time around a mass expiry.
-#[derive(Debug)]
-struct Around {
-    took: Duration,
-    payments_per_second: f64,
-    /// From when a request was due to its answer.
-    request: Percentiles,
-}
-
-/// What happened in one second around a mass expiry.
-#[derive(Debug)]
-struct Second {
-    /// Its begin, from the instant on; below zero: before it.
-    from: i64,
-    /// Settled in it.
-    payments: u64,
-    /// Of the requests that ended in it.
-    request: Percentiles,
-    /// At its last look.
-    look: Option<Look>,
-}
-
-impl Around {
-    fn row(&self, when: &str) -> Row {
-        Row::of("when", when)
-            .number("seconds", self.took.as_secs_f64(), 1)
-            .number("payments/s", self.payments_per_second, 0)
-            .latency(&self.request)
-    }
-}
-
-impl Second {
-    fn row(&self) -> Row {
-        let row = Row::of("second", format!("{:+}", self.from))
-            .count("payments", self.payments)
-            .number("p99", millis(self.request.p99), 2)
-            .number("max", millis(self.request.max), 2)
-            .maybe("open holds", self.look.and_then(|look| look.open_holds), 0);
-        self.look.iter().fold(row, |row, look| row.mebibytes("RSS MiB", look.rss_bytes))
-    }
-}
-
 /// Places the holds, lets them expire under a load of `pace` payments per second, and tells what was felt.
 pub(super) async fn run(session: &mut Session<'_>, pace: f64, report: &mut Report) -> Result<(), LoadError> {
     let (holds, connections) = (session.options.holds(), session.options.connections);
@@ -82,7 +39,7 @@ pub(super) async fn run(session: &mut Session<'_>, pace: f64, report: &mut Repor
     let (instant, expiration) = plan(holds, pace);
     let numbers = session.take_numbers(holds);
     let prepares = session.make(numbers, Halves::Prepares, expiration)?;
-    carry_all(session.client(), prepares, connections).await?;
+    carry_all(&session.client, prepares, connections).await?;
     let begin = instant - AROUND - WARM_UP;
     if Instant::now() > begin {
         return Err(LoadError::Refused("placing the holds took longer than was planned for".to_owned()));
@@ -90,8 +47,8 @@ pub(super) async fn run(session: &mut Session<'_>, pace: f64, report: &mut Repor
     tokio::time::sleep_until(begin.into()).await;
     let watch = Watch::start(session.address(), session.pid())?;
     let first = session.take_numbers(0).start;
-    let supply = Supply::start(session.payments().clone(), first, session.options.batch);
-    let steady = Steady::start(session.client(), supply, connections, pace, session.options.batch);
+    let supply = Supply::start(session.payments.clone(), first, session.options.batch);
+    let steady = Steady::start(&session.client, supply, connections, pace, session.options.batch);
     let gone = all_gone(session, &watch, instant).await;
     let calm = gone.as_ref().map_or(instant, |gone| (*gone).max(instant + DURING_MIN));
     if gone.is_ok() {
@@ -111,7 +68,7 @@ pub(super) async fn run(session: &mut Session<'_>, pace: f64, report: &mut Repor
     let rss_most = looks.iter().filter(during).map(|look| look.rss_bytes).max().unwrap_or(0);
     let parts =
         [("before", instant - AROUND, instant), ("during", instant, calm), ("after", calm, calm + AROUND)];
-    let rows = parts.map(|(when, begin, end)| around(&felt, begin, end).row(when));
+    let rows = parts.map(|(when, begin, end)| around(when, &felt, begin, end));
     let heading = format!(
         "{} holds expire at once, all gone after {} ms, beside payments at a pace of {}/s; milliseconds from when a request \
          was due:",
@@ -122,7 +79,7 @@ pub(super) async fn run(session: &mut Session<'_>, pace: f64, report: &mut Repor
     report.table(heading, rows);
     let seconds = by_second(&felt, &looks, instant, calm + AROUND);
     let mebibytes = |bytes: u64| per(bytes, 1 << 20);
-    report.table("second by second:", seconds.iter().map(Second::row)).note(format!(
+    report.table("second by second:", seconds).note(format!(
         "memory: {:.0} MiB without the holds, {:.0} with them, {:.0} at most while they expired, {:.0} afterwards, {:.0} the peak",
         mebibytes(rss_before_holds),
         mebibytes(rss_with_holds),
@@ -156,7 +113,7 @@ async fn all_gone(session: &Session<'_>, watch: &Watch, instant: Instant) -> Res
             return Ok(look.ended);
         }
         if Instant::now() > instant + EXPIRE_MAX {
-            let open = Books::read(session.client()).await?.open_holds;
+            let open = Books::read(&session.client).await?.open_holds;
             let seconds = EXPIRE_MAX.as_secs();
             return Err(LoadError::Refused(format!(
                 "{open} holds are still open {seconds} s after all of them expired"
@@ -166,16 +123,22 @@ async fn all_gone(session: &Session<'_>, watch: &Watch, instant: Instant) -> Res
 }
 
 /// What the load felt from `begin` to `end`: requests by their begin, payments by their end.
-fn around(felt: &[Felt], begin: Instant, end: Instant) -> Around {
+fn around(when: &str, felt: &[Felt], begin: Instant, end: Instant) -> Row {
     let took = end.saturating_duration_since(begin);
-    let paid = felt.iter().filter(|felt| felt.leg == Leg::Fulfils && (begin..end).contains(&felt.ended));
-    let paid = paid.map(|felt| felt.records).sum::<u64>();
-    let request = percentiles(felt.iter().filter(|felt| (begin..end).contains(&felt.begun)));
-    Around { took, payments_per_second: per_second(paid, took), request }
+    let paid = paid(felt.iter().filter(|felt| (begin..end).contains(&felt.ended)));
+    Row::of("when", when)
+        .number("seconds", took.as_secs_f64(), 1)
+        .number("payments/s", per_second(paid, took), 0)
+        .latency(&percentiles(felt.iter().filter(|felt| (begin..end).contains(&felt.begun))))
 }
 
-/// Second by second, so that a stall shows where it was.
-fn by_second(felt: &[Felt], looks: &[Look], instant: Instant, end: Instant) -> Vec<Second> {
+/// Payments that these requests settled.
+fn paid<'a>(felt: impl Iterator<Item = &'a Felt>) -> u64 {
+    felt.filter(|felt| felt.leg == Leg::Fulfils).map(|felt| felt.records).sum()
+}
+
+/// Second by second from before the instant on, so that a stall shows where it was: what ended in each, and its last look.
+fn by_second(felt: &[Felt], looks: &[Look], instant: Instant, end: Instant) -> Vec<Row> {
     const SECOND: Duration = Duration::from_secs(1);
     let first = -i64::try_from(AROUND.as_secs()).unwrap_or(0);
     let begins = std::iter::successors(Some(instant - AROUND), |begin| Some(*begin + SECOND));
@@ -184,12 +147,13 @@ fn by_second(felt: &[Felt], looks: &[Look], instant: Instant, end: Instant) -> V
         let inside = begin..begin + SECOND;
         let ended = || felt.iter().filter(|felt| inside.contains(&felt.ended));
         let look = looks.iter().rev().find(|look| inside.contains(&look.ended));
-        Second {
-            from,
-            payments: ended().filter(|felt| felt.leg == Leg::Fulfils).map(|felt| felt.records).sum(),
-            request: percentiles(ended()),
-            look: look.copied(),
-        }
+        let request = percentiles(ended());
+        let row = Row::of("second", format!("{from:+}"))
+            .count("payments", paid(ended()))
+            .number("p99", millis(request.p99), 2)
+            .number("max", millis(request.max), 2)
+            .maybe("open holds", look.and_then(|look| look.open_holds), 0);
+        look.iter().fold(row, |row, look| row.mebibytes("RSS MiB", look.rss_bytes))
     };
     seconds.map(of_one).collect()
 }
@@ -250,11 +214,9 @@ impl Steady {
     }
 
     /// Ends when the batches under way have.
-    async fn finish(mut self) -> Result<(u64, Vec<Felt>), LoadError> {
+    async fn finish(self) -> Result<(u64, Vec<Felt>), LoadError> {
         self.stop.store(true, Ordering::Release);
-        while let Some(ended) = self.tasks.join_next().await {
-            ended.map_err(worker_lost)??;
-        }
+        all_end(self.tasks).await?;
         Ok((self.paid.load(Ordering::Relaxed), self.diary.take()))
     }
 }
@@ -274,12 +236,19 @@ mod tests {
             felt(Leg::Prepares, 1_200, 1_300),
             felt(Leg::Fulfils, 1_300, 1_350),
         ];
-        let (before, after) = (around(&requests, at(0), at(1_000)), around(&requests, at(1_000), at(3_000)));
-        assert!(before.payments_per_second.abs() < 1e-9, "{before:?}");
-        assert!((after.payments_per_second - 10.0).abs() < 1e-9, "{after:?}");
+        let told = |row: &Row, column| serde_json::to_value(row).expect("plain data")[column].clone();
+        let part = |from, to| around("", &requests, at(from), at(to));
+        let (before, after) = (part(0, 1_000), part(1_000, 3_000));
+        assert_eq!(told(&before, "payments/s"), 0.0, "{before:?}");
+        assert_eq!(told(&after, "payments/s"), 10.0, "{after:?}");
         let seconds = by_second(&requests, &[], at(0) + AROUND, at(2_500));
-        let told: Vec<(i64, u64)> = seconds.iter().map(|second| (second.from, second.payments)).collect();
-        assert_eq!(told, [(-5, 0), (-4, 20), (-3, 0)]);
-        assert!(before.request.max >= 900_000 && after.request.max < 101_000, "{before:?} {after:?}");
+        let seconds: Vec<_> =
+            seconds.iter().map(|row| (told(row, "second"), told(row, "payments"))).collect();
+        assert_eq!(
+            seconds,
+            [("-5", 0), ("-4", 20), ("-3", 0)].map(|(second, paid)| (second.into(), paid.into()))
+        );
+        let max = |row| told(row, "max").as_f64();
+        assert!(max(&before) >= Some(900.0) && max(&after) < Some(101.0), "{before:?} {after:?}");
     }
 }

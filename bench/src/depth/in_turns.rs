@@ -43,7 +43,7 @@ pub(super) async fn run(deep: &mut Session<'_>, place: &Path) -> Result<String, 
 async fn pay(session: &mut Session<'_>, payments: u64) -> Result<(), LoadError> {
     let (loads, _) = session.make_loads(payments)?;
     let sent: u64 = loads.iter().map(Load::records).sum();
-    carry_all(session.client(), loads, session.options.connections).await?;
+    carry_all(&session.client, loads, session.options.connections).await?;
     session.committed += sent;
     Ok(())
 }

@@ -4,12 +4,10 @@
 //! | room | what happens there |
 //! | --- | --- |
 //! | `session` | the data directory, its server of the moment, what the books must say |
-//! | `flow` | batches in a closed loop, every request remembered |
 //! | `watch` | looks at the server many times a second: checkpoints, holds, memory |
 //! | `windows`, `in_turns`, `restart`, `expiry` | the parts of a run, in this order |
 
 mod expiry;
-mod flow;
 mod in_turns;
 mod restart;
 mod session;
@@ -45,7 +43,7 @@ const WINDOW_PAYMENTS_MAX: u64 = 1_000_000;
 const WINDOWS_MIN: u64 = 10;
 /// How long payments and holds of a run wait for their fulfil: a slow restart must not end them.
 const LONG_EXPIRY: Duration = Duration::from_secs(3_600);
-/// Parts of a run besides the windows: payments in turns, three restarts and the expiry.
+/// Parts of a run beside the windows: payments in turns, three restarts and the expiry.
 const OTHER_PARTS: u64 = 5;
 /// Where the hub with little history lies, beside the other's data.
 const YOUNG: &str = "young";

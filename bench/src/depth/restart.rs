@@ -2,23 +2,25 @@
 //! remembers.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use holdfast_client::{Batch, Command, Reply};
+use holdfast_client::{Batch, Client, Command, Reply};
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::money::Amount;
 use holdfast_domain::transfers::TransferState;
 use holdfast_load::LoadError;
-use holdfast_load::batches::{Carried, Halves, Load, carry_all};
+use holdfast_load::batches::{Carried, Diary, Halves, Load, carry_all, carry_each, worker_lost};
 use holdfast_load::drive::settled;
 use holdfast_load::figures::{micros, per};
 use holdfast_load::meter::{Books, Usage};
 use holdfast_load::payments::after;
 use holdfast_load::report::Row;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 use super::LONG_EXPIRY;
-use super::flow::carry_some;
 use super::session::{Session, Started, Stretch};
 use super::watch::{Watch, checkpoint_spans};
 use super::windows::{Checkpoints, of_checkpoints};
@@ -107,14 +109,14 @@ pub(super) async fn kill_in_mid_load(session: &mut Session<'_>, what: &str) -> R
     let (loads, expiration) = session.make_loads(session.options.window_payments())?;
     let enough = (loads.len() / 2).max(1);
     let connections = session.options.connections;
-    let under_way = carry_some(session.client(), Arc::clone(&loads), connections, enough).await?;
+    let under_way = carry_some(&session.client, Arc::clone(&loads), connections, enough).await?;
     let rss_peak_before_bytes = Usage::of(session.pid()).rss_peak_bytes;
     session.kill();
     drop(under_way);
     let payments = session.committed;
     let started = session.start().await?;
     let unknown: Vec<&Load> = loads.iter().filter(|load| load.was_sent() && !load.is_done()).collect();
-    let found = Books::read(session.client()).await?.open_holds;
+    let found = Books::read(&session.client).await?.open_holds;
     let most = session.open_holds + unknown.iter().map(|load| load.records()).sum::<u64>();
     if !(session.open_holds..=most).contains(&found) {
         let open_holds = session.open_holds;
@@ -133,7 +135,7 @@ pub(super) async fn kill_in_mid_load(session: &mut Session<'_>, what: &str) -> R
     let last: Vec<u64> = done.iter().rev().take(LAST_LOADS).flat_map(|load| load.numbers.clone()).collect();
     samples.push(sample(session, "right before the kill", last, expiration).await?);
     for load in unknown {
-        load.carry_again(session.client()).await?;
+        load.carry_again(&session.client).await?;
     }
     session.committed += loads.iter().filter(|load| load.is_done()).map(Load::records).sum::<u64>();
     session.check_books("after the restart").await?;
@@ -159,18 +161,18 @@ pub(super) async fn kill_with_open_holds(
     let (holds, connections) = (session.options.holds(), session.options.connections);
     let numbers = session.take_numbers(holds);
     let prepares = session.make(numbers.clone(), Halves::Prepares, after(LONG_EXPIRY))?;
-    carry_all(session.client(), prepares, connections).await?;
+    carry_all(&session.client, prepares, connections).await?;
     session.open_holds += holds;
     let (loads, _) = session.make_loads(session.options.window_payments())?;
     let payments: u64 = loads.iter().map(Load::records).sum();
     let watch = Watch::start(session.address(), session.pid())?;
-    let Carried { felt, .. } = carry_all(session.client(), loads, connections).await?;
+    let Carried { felt, .. } = carry_all(&session.client, loads, connections).await?;
     session.committed += payments;
     let (looks, _) = watch.finish();
     let checkpoints = checkpoint_spans(&looks).map(|spans| of_checkpoints(&felt, &spans, &looks));
     let restart = kill_in_mid_load(session, "open holds").await?;
     let fulfils = session.make(numbers, Halves::Fulfils, 0)?;
-    carry_all(session.client(), fulfils, connections).await?;
+    carry_all(&session.client, fulfils, connections).await?;
     session.open_holds -= holds;
     session.committed += holds;
     session.check_books("after every hold was fulfilled").await?;
@@ -185,7 +187,7 @@ pub(super) async fn stop_and_start(session: &mut Session<'_>) -> Result<Restart,
     session.stop()?;
     let stopping = Some(asked.elapsed());
     let started = session.start().await?;
-    let open_holds_found = Books::read(session.client()).await?.open_holds;
+    let open_holds_found = Books::read(&session.client).await?.open_holds;
     let first_payment = pay_once(session, &started).await?;
     session.check_books("after the clean stop").await?;
     Ok(Restart {
@@ -203,6 +205,37 @@ pub(super) async fn stop_and_start(session: &mut Session<'_>) -> Result<Restart,
     })
 }
 
+/// Carries loads until `enough` of them are acknowledged, and returns at that moment with others under way.
+async fn carry_some(
+    client: &Client,
+    loads: Arc<Vec<Load>>,
+    connections: usize,
+    enough: usize,
+) -> Result<UnderWay, LoadError> {
+    let (done, reached) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+    let (counted, told) = (Arc::clone(&done), Arc::clone(&reached));
+    let mut tasks = carry_each(client, &loads, connections, &Arc::new(Diary::default()), move || {
+        if counted.fetch_add(1, Ordering::Relaxed) + 1 == enough {
+            told.notify_one();
+        }
+    });
+    loop {
+        tokio::select! {
+            biased;
+            () = reached.notified() => return Ok(UnderWay { _tasks: tasks }),
+            ended = tasks.join_next() => match ended {
+                Some(ended) => ended.map_err(worker_lost)??,
+                None => return Err(LoadError::Refused("the load ended before the kill".to_owned())),
+            },
+        }
+    }
+}
+
+/// Requests whose answers nobody has read yet. Dropping it gives them up.
+struct UnderWay {
+    _tasks: JoinSet<Result<(), LoadError>>,
+}
+
 fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
@@ -210,11 +243,11 @@ fn millis(time: Duration) -> f64 {
 /// One payment; tells when it was settled, from the start of the program.
 async fn pay_once(session: &mut Session<'_>, started: &Started) -> Result<Duration, LoadError> {
     let number = session.take_numbers(1).start;
-    let payments = session.payments();
+    let payments = &session.payments;
     let prepare = payments.prepare(number, payments.condition(number), after(LONG_EXPIRY));
-    let prepared = session.client().prepare(prepare).await;
+    let prepared = session.client.prepare(prepare).await;
     settled("the first prepare", prepared.map(|reply| [reply]), TransferState::Reserved)?;
-    let fulfilled = session.client().fulfil(payments.fulfil(number)).await;
+    let fulfilled = session.client.fulfil(payments.fulfil(number)).await;
     settled("the first fulfil", fulfilled.map(|reply| [reply]), TransferState::Committed)?;
     session.committed += 1;
     Ok(started.begun.elapsed())
@@ -235,7 +268,7 @@ async fn sample(
     numbers: Vec<u64>,
     expiration: Millis,
 ) -> Result<Sample, LoadError> {
-    let payments = session.payments();
+    let payments = &session.payments;
     let prepare = |number: u64| payments.prepare(number, payments.condition(number), expiration);
     let changed = |number: u64| {
         let prepare = prepare(number);
@@ -266,7 +299,7 @@ async fn ask(
     for command in commands {
         batch.push(&command).map_err(LoadError::of("writing a batch"))?;
     }
-    let replies = session.client().batch(batch).await.map_err(LoadError::of("asking again"))?;
+    let replies = session.client.batch(batch).await.map_err(LoadError::of("asking again"))?;
     Ok(replies.iter().filter(|reply| !right(reply)).count() as u64)
 }
 

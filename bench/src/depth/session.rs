@@ -45,8 +45,8 @@ pub(super) struct Session<'a> {
     pub(super) options: &'a DepthBench,
     pub(super) place: &'a Path,
     server: Option<Server>,
-    client: Client,
-    payments: Payments,
+    pub(super) client: Client,
+    pub(super) payments: Payments,
     next: u64,
     /// What the books must say.
     pub(super) committed: u64,
@@ -79,14 +79,6 @@ impl<'a> Session<'a> {
             expired: 0,
             stretches: Vec::new(),
         })
-    }
-
-    pub(super) fn client(&self) -> &Client {
-        &self.client
-    }
-
-    pub(super) fn payments(&self) -> &Payments {
-        &self.payments
     }
 
     pub(super) fn pid(&self) -> u32 {

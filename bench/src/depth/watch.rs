@@ -2,7 +2,7 @@
 //! much memory it has. Its looks are few enough to cost the server well under a hundredth of a core.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use holdfast_client::{Client, ClientOptions};
 
 use holdfast_load::LoadError;
 use holdfast_load::batches::Felt;
+use holdfast_load::figures::{lock, per};
 use holdfast_load::meter::{Counters, Usage};
 use holdfast_load::options::CALL_DEADLINE;
 
@@ -65,7 +66,7 @@ impl Watch {
                 // A server that was killed answers no more; the next look tells.
                 let Ok(text) = runtime.block_on(client.get("/metrics")) else { continue };
                 let look = read_look(&text, begun, Usage::of(pid).rss_bytes);
-                seen.lock().unwrap_or_else(PoisonError::into_inner).push(look);
+                lock(&seen).push(look);
             }
             Usage::of_this_thread()
         });
@@ -73,18 +74,18 @@ impl Watch {
     }
 
     pub(super) fn last(&self) -> Option<Look> {
-        self.looks.lock().unwrap_or_else(PoisonError::into_inner).last().copied()
+        lock(&self.looks).last().copied()
     }
 
     /// Ends the thread and gives all looks.
     pub(super) fn finish(mut self) -> (Vec<Look>, LookCost) {
         self.stop = None;
         let cpu_us = self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or(0);
-        let looks = std::mem::take(&mut *self.looks.lock().unwrap_or_else(PoisonError::into_inner));
+        let looks = std::mem::take(&mut *lock(&self.looks));
         let count = looks.len() as u64;
         let micros: u128 = looks.iter().map(|look| (look.ended - look.begun).as_micros()).sum();
         let mean_us = u64::try_from(micros / u128::from(count.max(1))).unwrap_or(u64::MAX);
-        (looks, LookCost { looks: count, mean_us, cpu_us_each: holdfast_load::figures::per(cpu_us, count) })
+        (looks, LookCost { looks: count, mean_us, cpu_us_each: per(cpu_us, count) })
     }
 }
 

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use holdfast_load::LoadError;
 use holdfast_load::bar::Bar;
-use holdfast_load::batches::{Carried, Felt, Load, carry_all};
+use holdfast_load::batches::{Carried, Felt, Load, carry_all, percentiles};
 use holdfast_load::figures::{Percentiles, per, per_second};
 use holdfast_load::machine::load_average;
 use holdfast_load::meter::{Costs, Reading, Usage};
 use holdfast_load::report::{Row, millis};
 
-use super::flow::percentiles;
 use super::session::{Session, Stretch};
 use super::watch::{Look, LookCost, Span, Watch, beside, checkpoint_spans};
 
@@ -171,7 +170,7 @@ async fn pay(
     loads: Arc<Vec<Load>>,
 ) -> Result<Paid, LoadError> {
     let payments = loads.iter().map(Load::records).sum();
-    let Carried { took, felt } = carry_all(session.client(), loads, session.options.connections).await?;
+    let Carried { took, felt } = carry_all(&session.client, loads, session.options.connections).await?;
     session.committed += payments;
     let window = Window {
         after_payments,

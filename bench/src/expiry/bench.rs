@@ -14,7 +14,6 @@ use postgres::error::SqlState;
 
 use super::ExpiryBench;
 use super::data::Data;
-use super::plot::Size;
 use super::seed::{NAIVE, Process};
 use crate::database::handlers::{Handlers, done, end_all};
 use crate::database::own::OwnDatabase;
@@ -34,11 +33,11 @@ const POSITIONS: usize = 2;
 const WAL_PAYMENTS: u64 = 20_000;
 const SHARDS: i16 = 8;
 
-/// Runs what the options ask for; the cost of nothing due at each size is told apart, to be drawn.
+/// Runs what the options ask for.
 ///
 /// # Errors
 /// If the database fails, or the naive query or ours finds another number of transfers than are due.
-pub(super) fn measure(options: &ExpiryBench) -> anyhow::Result<(Report, Vec<Size>)> {
+pub(super) fn measure(options: &ExpiryBench) -> anyhow::Result<Report> {
     options.check()?;
     let mut place = OwnDatabase::create(&options.store, options.keep)?;
     let promises = place.promises()?;
@@ -49,7 +48,7 @@ pub(super) fn measure(options: &ExpiryBench) -> anyhow::Result<(Report, Vec<Size
     report.note(promises);
     let sizes = options.all_sizes();
     let bar = Bar::of(sizes.len() as u64 + 4);
-    let mut run = Run { options, bar, data: Data::new(place)?, claims: Vec::new(), growth: Vec::new() };
+    let mut run = Run { options, bar, data: Data::new(place)?, claims: Vec::new() };
     for shard in 0..SHARDS {
         let claim = run.data.store.claim(&Source::timeout(shard.into()))?;
         run.claims.push((shard, claim));
@@ -79,7 +78,7 @@ pub(super) fn measure(options: &ExpiryBench) -> anyhow::Result<(Report, Vec<Size
     );
     run.bar.clear();
     run.data.place.verify()?;
-    Ok((report, run.growth))
+    Ok(report)
 }
 
 struct Run<'a> {
@@ -87,19 +86,14 @@ struct Run<'a> {
     bar: Bar,
     data: Data,
     claims: Vec<(i16, Claim)>,
-    growth: Vec<Size>,
 }
 
 impl Run<'_> {
-    fn say(&self, what: String) {
-        self.bar.next(what);
-    }
-
     fn nothing_due(&mut self, size: u64) -> anyhow::Result<Row> {
         self.data.grow(size, |made| {
             self.bar.say(format!("generating: {made} of {size} transfers"));
         })?;
-        self.say(format!("nothing due of {size}"));
+        self.bar.next(format!("nothing due of {size}"));
         let state_changes = self.data.place.number("SELECT count(*) FROM seed.transferStateChange")?;
         let open = self.data.place.number("SELECT count(*) FROM transfer_timeout")?;
         let naive_ms = self.naive(0)?;
@@ -108,14 +102,12 @@ impl Run<'_> {
         self.seed(&catch_up)?;
         let (seed_ms, listed) = self.seed_runs()?;
         let ours = self.scans()?;
-        let (naive_ms, steps_ms) = (median(&naive_ms), median(&seed_ms));
-        self.growth.push(Size { transfers: size, naive_ms, steps_ms, ours_ms: ours.p50() });
         Ok(Row::default()
             .count("transfers", size)
             .count("state changes", state_changes)
             .count("open", open)
-            .number("naive", naive_ms, 0)
-            .number("ten steps", steps_ms, 0)
+            .number("naive", median(&naive_ms), 0)
+            .number("ten steps", median(&seed_ms), 0)
             .count("wrongly listed", listed)
             .and(ours.row())
             .word("load", load_average()))
@@ -178,7 +170,7 @@ impl Run<'_> {
 
     /// The document's process over the whole history, window by window.
     fn windows(&mut self) -> anyhow::Result<String> {
-        self.say(format!("the document's process, {WINDOW} state changes at a time"));
+        self.bar.next(format!("the document's process, {WINDOW} state changes at a time"));
         self.data
             .place
             .execute("empty the document's tables", "TRUNCATE seed.segment, seed.transferTimeout")?;
@@ -223,7 +215,7 @@ impl Run<'_> {
     /// Some of the open holds are due: listed by the two others, ended by ours.
     fn due(&mut self, report: &mut Report) -> anyhow::Result<()> {
         let count = self.options.due;
-        self.say(format!("{count} due of {}", self.data.transfers));
+        self.bar.next(format!("{count} due of {}", self.data.transfers));
         self.data.make_due(count)?;
         let naive_ms = self.naive(count)?;
         let (seed_ms, seed_listed) = self.seed_runs()?;
@@ -280,7 +272,7 @@ impl Run<'_> {
     /// As many as asked for are due at once, and all are ended.
     fn sustained(&mut self) -> anyhow::Result<String> {
         let holds = self.options.sustained;
-        self.say(format!("{holds} expire"));
+        self.bar.next(format!("{holds} expire"));
         let set = DataSet { total: holds, expired: holds, hours: (1, 1), ..DataSet::default() };
         self.data.store.generate(&set, |_| ())?;
         let reserved = self.data.place.number(
@@ -327,7 +319,7 @@ impl Run<'_> {
     /// What the expiry table adds to the log: payments with it, and with it unlogged. On an empty database, where whole
     /// pages after a checkpoint weigh little.
     fn wal(&self) -> anyhow::Result<String> {
-        self.say("the log's growth".to_owned());
+        self.bar.next("the log's growth");
         let mut place = OwnDatabase::create_second(&self.options.store)?;
         let mut node = Handlers::open(&place.url)?;
         let with = wal_of(&mut place, &mut node)?;
@@ -364,11 +356,6 @@ struct Scans {
 }
 
 impl Scans {
-    /// Of a look, in milliseconds.
-    fn p50(&self) -> f64 {
-        in_millis(self.look.percentiles().p50)
-    }
-
     fn row(&self) -> Row {
         [("look", &self.look), ("scan", &self.scan)].into_iter().fold(
             Row::default(),

@@ -1,4 +1,4 @@
-//! One data set, in the cluster's own tables and in the document's.
+//! One data set, in the store's own tables and in the document's.
 
 use holdfast_postgres::{DataSet, Store};
 

@@ -6,16 +6,11 @@
 //! | `seed` | the document's tables and process, faults included |
 //! | `data` | one data set in both schemas |
 //! | `bench` | what is measured, in which order |
-//! | `plot` | the cost of nothing due as a picture |
 
 mod bench;
 mod data;
-mod plot;
 pub mod seed;
 
-use std::path::PathBuf;
-
-use anyhow::Context;
 use holdfast_load::LoadError;
 use holdfast_load::options::{check_range, parse_count};
 use holdfast_load::report::Report;
@@ -55,9 +50,6 @@ pub struct ExpiryBench {
     /// Looks where nothing is due
     #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "2k")]
     scans: u64,
-    /// Draw cost against size into this SVG file
-    #[arg(long, value_name = "FILE")]
-    plot: Option<PathBuf>,
     /// Leave the database there
     #[arg(long)]
     keep: bool,
@@ -91,10 +83,5 @@ impl ExpiryBench {
 /// # Errors
 /// If the database fails, or the naive query or ours finds another number of transfers than are due.
 pub fn bench_expiry(options: &ExpiryBench) -> anyhow::Result<Report> {
-    let (report, growth) = bench::measure(options)?;
-    if let Some(file) = &options.plot {
-        std::fs::write(file, plot::plot(&growth))
-            .with_context(|| format!("cannot write {}", file.display()))?;
-    }
-    Ok(report)
+    bench::measure(options)
 }

@@ -1,9 +1,9 @@
 //! Payments with callbacks: the payee fulfils what it is called for, and a payment ends when the payer is called.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
@@ -11,6 +11,7 @@ use super::Driven;
 use super::material::Material;
 use super::sink::{Called, Sink};
 use holdfast_load::LoadError;
+use holdfast_load::batches::worker_lost;
 use holdfast_load::wire::Wire;
 
 /// How much at once.
@@ -27,13 +28,6 @@ enum Job {
     Put(u64),
 }
 
-/// A connection is free again, after a request that took so long.
-struct Free {
-    connection: usize,
-    job: Job,
-    took: Duration,
-}
-
 pub(super) async fn drive(
     hub: &str,
     sink: Sink,
@@ -43,39 +37,37 @@ pub(super) async fn drive(
 ) -> Result<Driven, LoadError> {
     let material = Arc::new(material);
     let (tell, mut called) = unbounded_channel();
-    let (report, mut free) = unbounded_channel();
-    let mut desks = Vec::with_capacity(bounds.connections);
+    let (ask, jobs) = unbounded_channel();
+    let jobs = Arc::new(Mutex::new(jobs));
     let mut tasks = JoinSet::new();
-    for connection in 0..bounds.connections {
-        let (send, jobs) = unbounded_channel();
-        desks.push(send);
-        let wire = Wire::open(hub).await?;
-        tasks.spawn(work(wire, Arc::clone(&material), connection, jobs, report.clone()));
+    for _ in 0..bounds.connections {
+        tasks.spawn(work(Wire::open(hub).await?, Arc::clone(&material), Arc::clone(&jobs)));
     }
     let taking = tokio::spawn(sink.take(tell));
-    let mut drive = Drive::new(desks, payments);
+    let mut drive = Drive::new(ask, payments);
     for _ in 0..bounds.in_flight {
         drive.begin();
     }
     while drive.ended < payments {
         tokio::select! {
-            Some(one) = free.recv() => drive.freed(&one),
             Some(one) = called.recv() => drive.called(one)?,
-            Some(ended) = tasks.join_next() => {
-                ended.map_err(|error| LoadError::Refused(format!("a worker ended early: {error}")))??;
-            }
+            Some(ended) = tasks.join_next() => drop(ended.map_err(worker_lost)??),
         }
     }
     taking.abort();
-    let took = drive.started.elapsed();
-    Ok(Driven { took, ..drive.driven })
+    let Drive { ask, started, mut driven, .. } = drive;
+    driven.took = started.elapsed();
+    // Nothing more is asked: the connections end, and tell what they felt.
+    drop(ask);
+    while let Some(ended) = tasks.join_next().await {
+        driven.add(&ended.map_err(worker_lost)??);
+    }
+    Ok(driven)
 }
 
 /// Who has what to do.
 struct Drive {
-    desks: Vec<UnboundedSender<Job>>,
-    idle: Vec<usize>,
-    jobs: VecDeque<Job>,
+    ask: UnboundedSender<Job>,
     payments: u64,
     next: u64,
     ended: u64,
@@ -86,18 +78,10 @@ struct Drive {
 }
 
 impl Drive {
-    fn new(desks: Vec<UnboundedSender<Job>>, payments: u64) -> Drive {
-        Drive {
-            idle: (0..desks.len()).collect(),
-            desks,
-            jobs: VecDeque::new(),
-            payments,
-            next: 0,
-            ended: 0,
-            started: Instant::now(),
-            began: vec![None; usize::try_from(payments).expect("bounded")],
-            driven: Driven::default(),
-        }
+    fn new(ask: UnboundedSender<Job>, payments: u64) -> Drive {
+        let began = vec![None; usize::try_from(payments).expect("bounded")];
+        let (started, driven) = (Instant::now(), Driven::default());
+        Drive { ask, payments, next: 0, ended: 0, started, began, driven }
     }
 
     /// Begins the next payment, if there is one.
@@ -109,27 +93,9 @@ impl Drive {
         }
     }
 
-    fn ask(&mut self, job: Job) {
-        match self.idle.pop() {
-            Some(connection) => self.hand(connection, job),
-            None => self.jobs.push_back(job),
-        }
-    }
-
-    fn hand(&self, connection: usize, job: Job) {
+    fn ask(&self, job: Job) {
         // A worker that has ended is found when its task is joined.
-        let _: Result<(), _> = self.desks[connection].send(job);
-    }
-
-    fn freed(&mut self, one: &Free) {
-        match one.job {
-            Job::Post(_) => self.driven.post.record(one.took),
-            Job::Put(_) => self.driven.put.record(one.took),
-        }
-        match self.jobs.pop_front() {
-            Some(job) => self.hand(one.connection, job),
-            None => self.idle.push(one.connection),
-        }
+        let _: Result<(), _> = self.ask.send(job);
     }
 
     fn called(&mut self, called: Called) -> Result<(), LoadError> {
@@ -150,29 +116,29 @@ impl Drive {
     }
 }
 
+/// Sends what is asked for, one request after another, until nothing more is.
 async fn work(
     mut wire: Wire,
     material: Arc<Material>,
-    connection: usize,
-    mut jobs: UnboundedReceiver<Job>,
-    report: UnboundedSender<Free>,
-) -> Result<(), LoadError> {
+    jobs: Arc<Mutex<UnboundedReceiver<Job>>>,
+) -> Result<Driven, LoadError> {
     let mut request = Vec::with_capacity(2_048);
-    while let Some(job) = jobs.recv().await {
+    let mut driven = Driven::default();
+    loop {
+        let job = jobs.lock().await.recv().await;
         let started = Instant::now();
         match job {
-            Job::Post(number) => {
+            None => return Ok(driven),
+            Some(Job::Post(number)) => {
                 material.post(number, false, &mut request);
                 wire.exchange(&request, "202", None).await?;
+                driven.post.record(started.elapsed());
             }
-            Job::Put(number) => {
+            Some(Job::Put(number)) => {
                 material.put(number, false, &mut request);
                 wire.exchange(&request, "200", None).await?;
+                driven.put.record(started.elapsed());
             }
         }
-        if report.send(Free { connection, job, took: started.elapsed() }).is_err() {
-            break;
-        }
     }
-    Ok(())
 }

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
-use holdfast_load::payments::mix;
+use holdfast_load::payments::{mix, preimage};
 
 /// A realistic length for an ILP packet: an address and a transaction object.
 const PACKET_CHARS: usize = 512;
@@ -38,15 +38,8 @@ pub(super) struct Material {
 
 impl Material {
     pub(super) fn new(seed: u64, participants: u32, payments: u64) -> Material {
-        let preimage = |number| -> [u8; 32] {
-            let mut bytes = [0; 32];
-            for (word, chunk) in (0..).zip(bytes.chunks_exact_mut(8)) {
-                chunk.copy_from_slice(&mix(seed ^ (0x3b + word), number).to_le_bytes());
-            }
-            bytes
-        };
         let texts = |number| {
-            let preimage = preimage(number);
+            let preimage = preimage(seed, number);
             (base64url(&preimage), base64url(&Sha256::digest(preimage).into()))
         };
         let (preimages, conditions) = (0..payments).map(texts).unzip();

@@ -30,7 +30,7 @@ use holdfast_load::meter::{Books, Reading};
 use holdfast_load::options::{
     HTTP_CONNECTIONS_DEFAULT, LINES_MAX, PAYMENTS_MAX, RUNS_DEFAULT, RUNS_MAX, check_range,
 };
-use holdfast_load::report::{Report, Row};
+use holdfast_load::report::Report;
 use material::Material;
 use sink::Sink;
 
@@ -104,6 +104,15 @@ struct Driven {
     payment: Latency,
 }
 
+impl Driven {
+    /// Takes in what one connection has felt.
+    fn add(&mut self, other: &Driven) {
+        self.post.add(&other.post);
+        self.put.add(&other.put);
+        self.payment.add(&other.payment);
+    }
+}
+
 /// Runs what the options ask for with this program.
 ///
 /// # Errors
@@ -143,7 +152,7 @@ async fn run(options: &FspiopBench, way: Answers, hub: Hub<'_>) -> Result<Run, L
     let payments = options.payments.unwrap_or(if with_callbacks { called } else { waiting });
     let material = Material::new(options.seed.wrapping_add(hub.number.into()), participants, payments);
     let sink = if with_callbacks { Some(Sink::open()?) } else { None };
-    set_up::participants(address, participants, sink.as_ref().map(Sink::address)).await?;
+    set_up::participants(address, participants, sink.as_ref().map(|sink| &*sink.address)).await?;
     let before = Reading::take(&client, hub.server.pid(), hub.place).await?;
     let driving = async {
         match sink {
@@ -166,7 +175,7 @@ async fn run(options: &FspiopBench, way: Answers, hub: Hub<'_>) -> Result<Run, L
             ("POST", driven.post.percentiles()),
             ("PUT", driven.put.percentiles()),
         ],
-        costs: after.costs_since(&before, payments),
-        more: Row::default(),
+        costs: after.costs_since(&before, payments).row(),
+        ..Run::default()
     })
 }

@@ -11,13 +11,13 @@ const FUNDS: &str = "10000000000";
 
 /// Makes the participants; with a sink, all their callbacks go there.
 pub(super) async fn participants(hub: &str, count: u32, sink: Option<&str>) -> Result<(), LoadError> {
-    let mut desk = Desk { line: Line::open(hub).await?, head: Head::of(hub, None), out: Vec::new() };
+    let mut operator = Operator { line: Line::open(hub).await?, head: Head::of(hub, None), out: Vec::new() };
     for number in 0..count {
         let name = participant(number);
         let path = format!("/participants/{name}");
-        desk.post("/participants", 201, &json!({"name": name, "currency": "USD"})).await?;
+        operator.post("/participants", 201, &json!({"name": name, "currency": "USD"})).await?;
         let limit = json!({"currency": "USD", "limit": {"type": "NET_DEBIT_CAP", "value": FUNDS}});
-        desk.post(&format!("{path}/initialPositionAndLimits"), 201, &limit).await?;
+        operator.post(&format!("{path}/initialPositionAndLimits"), 201, &limit).await?;
         // Accounts are numbered in order of creation, position before settlement.
         let settlement = 2 * number + 2;
         let funds = json!({
@@ -27,25 +27,25 @@ pub(super) async fn participants(hub: &str, count: u32, sink: Option<&str>) -> R
             "reason": "bench",
             "amount": {"amount": FUNDS, "currency": "USD"},
         });
-        desk.post(&format!("{path}/accounts/{settlement}"), 202, &funds).await?;
+        operator.post(&format!("{path}/accounts/{settlement}"), 202, &funds).await?;
         let Some(sink) = sink else { continue };
         for (kind, tail) in [("POST", ""), ("PUT", "/{{transferId}}"), ("ERROR", "/{{transferId}}/error")] {
             let kind = format!("FSPIOP_CALLBACK_URL_TRANSFER_{kind}");
             let endpoint = json!({"type": kind, "value": format!("http://{sink}/{name}/transfers{tail}")});
-            desk.post(&format!("{path}/endpoints"), 201, &endpoint).await?;
+            operator.post(&format!("{path}/endpoints"), 201, &endpoint).await?;
         }
     }
     Ok(())
 }
 
-/// Where an operator sits.
-struct Desk {
+/// An operator on a connection of its own.
+struct Operator {
     line: Line,
     head: Head,
     out: Vec<u8>,
 }
 
-impl Desk {
+impl Operator {
     async fn post(&mut self, path: &str, status: u16, body: &Value) -> Result<(), LoadError> {
         self.head.write("POST", &path, &body.to_string(), &mut self.out);
         self.line.must(path, &self.out, status, |_| Some(())).await

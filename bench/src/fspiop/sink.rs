@@ -29,7 +29,7 @@ const BACKLOG: u32 = 4_096;
 /// A listening sink.
 pub(super) struct Sink {
     listener: TcpListener,
-    address: String,
+    pub(super) address: String,
 }
 
 impl Sink {
@@ -43,10 +43,6 @@ impl Sink {
         let listener = socket.listen(BACKLOG)?;
         let address = listener.local_addr()?.to_string();
         Ok(Sink { listener, address })
-    }
-
-    pub(super) fn address(&self) -> &str {
-        &self.address
     }
 
     /// Takes callbacks until nobody wants to know of them.
@@ -103,7 +99,7 @@ mod tests {
         let sink = Sink::open().unwrap();
         let mut crowd = Vec::new();
         for callback in 0..400 {
-            let connecting = timeout(Duration::from_secs(30), TcpStream::connect(sink.address())).await;
+            let connecting = timeout(Duration::from_secs(30), TcpStream::connect(&sink.address)).await;
             crowd.push(connecting.unwrap_or_else(|_| panic!("callback {callback} stalls")).unwrap());
         }
     }

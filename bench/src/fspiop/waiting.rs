@@ -25,10 +25,7 @@ pub(super) async fn drive(
     let workers = wires.into_iter().map(|wire| pay(wire, Arc::clone(&material), Arc::clone(&starts)));
     let mut all = Driven::default();
     let took = work(&starts, true, workers, |one: Result<Driven, LoadError>| {
-        let one = one?;
-        all.post.add(&one.post);
-        all.put.add(&one.put);
-        all.payment.add(&one.payment);
+        all.add(&one?);
         Ok(())
     });
     let took = took.await?;

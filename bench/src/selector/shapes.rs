@@ -1,7 +1,7 @@
 //! The wallets, and what is asked of them.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use holdfast_load::LoadError;
 use holdfast_load::figures::per;
@@ -82,155 +82,111 @@ pub(super) fn load(options: &SelectorBench) -> Result<Row, LoadError> {
         .number("counted", per(loaded.counted_bytes(), options.tokens), 0))
 }
 
-/// Wallets and the requests to them.
-trait Shape {
-    fn tokens(&self) -> impl Iterator<Item = Token>;
+type Requests<'a> = Box<dyn Fn(usize, &mut Random) -> Vec<SelectRequest> + Sync + 'a>;
 
-    fn measure<E: Engine>(&self, engine: &E, is_ours: bool, cases: &mut Cases);
+/// What is asked, and by how many threads.
+struct Ask<'a> {
+    name: &'static str,
+    threads: &'a [usize],
+    /// The peers do not look for an exact amount, so they are not asked for one.
+    is_exact: bool,
+    /// What a thread asks for, made before the clock starts.
+    requests: Requests<'a>,
 }
 
-/// Fills each engine, measures it and lets it go before the next.
-fn each_engine(options: &SelectorBench, shape: &impl Shape, cases: &mut Cases) -> Result<(), LoadError> {
-    let ours = Ours::filled(shape.tokens())?;
+/// Fills each engine, asks it and lets it go before the next.
+fn each_engine<T: Iterator<Item = Token>>(
+    options: &SelectorBench,
+    tokens: impl Fn() -> T,
+    asks: &[Ask<'_>],
+    cases: &mut Cases,
+) -> Result<(), LoadError> {
+    let ours = Ours::filled(tokens())?;
     let before = cases.len();
-    shape.measure(&ours, true, cases);
+    measure(options, &ours, true, asks, cases);
     if let Some(case) = cases[before..].iter().find(|case| case.selections == 0 || case.refused > 0) {
         let what = format!("{} of {} selections of the shape {}", case.refused, case.selections, case.shape);
         return Err(LoadError::Refused(format!("the selector refused {what}, and none may be refused")));
     }
     drop(ours);
-    shape.measure(&Corda::filled(shape.tokens(), &mut Random::new(options.seed)), false, cases);
-    shape.measure(&Sherdlock::filled(shape.tokens(), &mut Random::new(options.seed)), false, cases);
+    measure(options, &Corda::filled(tokens(), &mut Random::new(options.seed)), false, asks, cases);
+    measure(options, &Sherdlock::filled(tokens(), &mut Random::new(options.seed)), false, asks, cases);
     Ok(())
 }
 
-/// One wallet, one thread, and an amount for each request.
-struct Single<Q, A> {
-    name: &'static str,
-    tokens: u64,
-    quantity: Q,
-    ask: A,
-    time: Duration,
-    seed: u64,
+fn measure<E: Engine>(
+    options: &SelectorBench,
+    engine: &E,
+    is_ours: bool,
+    asks: &[Ask<'_>],
+    cases: &mut Cases,
+) {
+    for Ask { name, threads, requests, .. } in asks.iter().filter(|ask| is_ours || !ask.is_exact) {
+        let one = |threads: &usize| run(name, engine, *threads, options.time(), options.seed, requests);
+        cases.extend(threads.iter().map(one));
+    }
 }
 
-impl<Q: Fn(u64) -> u64, A: Fn(&mut Random) -> u64 + Sync> Shape for Single<Q, A> {
-    fn tokens(&self) -> impl Iterator<Item = Token> {
-        one_wallet(self.tokens, &self.quantity)
-    }
-
-    fn measure<E: Engine>(&self, engine: &E, _: bool, cases: &mut Cases) {
-        let ask = &self.ask;
-        let requests = |thread: usize, random: &mut Random| {
-            let (spender, scope) = (spender(thread), Scope::wallet("wallet", "EUR"));
-            let request = |_| SelectRequest::new(spender.clone(), scope.clone(), ask(random));
-            (0..REQUESTS).map(request).collect()
-        };
-        cases.push(run(self.name, engine, 1, self.time, self.seed, requests));
-    }
+/// One wallet, one thread, and an amount for each request.
+fn alone<'a>(name: &'static str, amount: impl Fn(&mut Random) -> u64 + Sync + 'a) -> Ask<'a> {
+    let requests = move |thread: usize, random: &mut Random| {
+        let (spender, scope) = (spender(thread), Scope::wallet("wallet", "EUR"));
+        let request = |_| SelectRequest::new(spender.clone(), scope.clone(), amount(random));
+        (0..REQUESTS).map(request).collect()
+    };
+    Ask { name, threads: &[1], is_exact: false, requests: Box::new(requests) }
 }
 
 /// The peers' own shape: tokens of value 1 in one wallet, 100 of them asked for.
 pub(super) fn ones(options: &SelectorBench, cases: &mut Cases) -> Result<(), LoadError> {
-    let SelectorBench { tokens, seed, .. } = *options;
-    let shape = Single {
-        name: "ones",
-        tokens,
-        quantity: |_| 1,
-        ask: |_: &mut Random| ONES_ASKED,
-        time: options.time(),
-        seed,
-    };
-    each_engine(options, &shape, cases)
+    each_engine(options, || one_wallet(options.tokens, |_| 1), &[alone("ones", |_| ONES_ASKED)], cases)
 }
 
 /// Different amounts in one wallet, one of them asked for.
 pub(super) fn exact(options: &SelectorBench, cases: &mut Cases) -> Result<(), LoadError> {
-    let SelectorBench { tokens, seed, .. } = *options;
-    let quantity = |number: u64| 2 * number + 2;
-    let ask = |random: &mut Random| 2 * random.below(tokens) + 2;
-    each_engine(options, &Single { name: "exact", tokens, quantity, ask, time: options.time(), seed }, cases)
+    let tokens = options.tokens;
+    let one_of_them = alone("exact", move |random| 2 * random.below(tokens) + 2);
+    each_engine(options, || one_wallet(tokens, |number| 2 * number + 2), &[one_of_them], cases)
 }
 
-/// Many wallets with amounts over six orders of magnitude. The peers do not look for an exact amount, so they are asked for
-/// any amount only.
-struct Wallets<'a> {
-    amounts: &'a [u64],
-    names: &'a [Arc<str>],
-    /// What each wallet has.
-    totals: Vec<u64>,
-    time: Duration,
-    seed: u64,
-}
-
-impl Shape for Wallets<'_> {
-    fn tokens(&self) -> impl Iterator<Item = Token> {
-        spread(self.amounts, self.names)
-    }
-
-    fn measure<E: Engine>(&self, engine: &E, is_ours: bool, cases: &mut Cases) {
-        for exact in [true, false] {
-            if exact && !is_ours {
-                continue;
-            }
-            // Each thread has names of its own, as requests from outside would.
-            let requests = |thread: usize, random: &mut Random| {
-                let (spender, currency): (_, Arc<str>) = (spender(thread), "EUR".into());
-                let request = |_| {
-                    let token = random.index(self.amounts.len());
-                    let wallet = token % self.names.len();
-                    let amount = if exact { self.amounts[token] } else { self.any_amount(wallet, random) };
-                    let scope = Scope::wallet(&*self.names[wallet], currency.clone());
-                    SelectRequest::new(spender.clone(), scope, amount)
-                };
-                (0..REQUESTS).map(request).collect()
-            };
-            let name = if exact { "wallets, exact" } else { "wallets" };
-            for threads in THREADS {
-                cases.push(run(name, engine, threads, self.time, self.seed, requests));
-            }
-        }
-    }
-}
-
-impl Wallets<'_> {
-    /// Any amount that 32 others can ask the same wallet for without anybody running out.
-    fn any_amount(&self, wallet: usize, random: &mut Random) -> u64 {
-        1 + random.below((self.totals[wallet] / 64).clamp(1, 1_000_000))
-    }
-}
-
+/// Many wallets with amounts over six orders of magnitude.
 pub(super) fn wallets(options: &SelectorBench, cases: &mut Cases) -> Result<(), LoadError> {
     let (amounts, names) = (amounts(options), wallet_names(options.wallets));
     let mut totals = vec![0; names.len()];
     amounts.iter().enumerate().for_each(|(token, quantity)| totals[token % names.len()] += quantity);
-    let seed = options.seed;
-    each_engine(
-        options,
-        &Wallets { amounts: &amounts, names: &names, totals, time: options.time(), seed },
-        cases,
-    )
+    // Any amount that 32 others can ask the same wallet for without anybody running out.
+    let any_amount =
+        |wallet: usize, random: &mut Random| 1 + random.below((totals[wallet] / 64).clamp(1, 1_000_000));
+    let (amounts, names, any_amount) = (&amounts, &names, &any_amount);
+    let ask = |name, is_exact| {
+        // Each thread has names of its own, as requests from outside would.
+        let requests = move |thread: usize, random: &mut Random| {
+            let (spender, currency): (_, Arc<str>) = (spender(thread), "EUR".into());
+            let request = |_| {
+                let token = random.index(amounts.len());
+                let wallet = token % names.len();
+                let amount = if is_exact { amounts[token] } else { any_amount(wallet, random) };
+                let scope = Scope::wallet(&*names[wallet], currency.clone());
+                SelectRequest::new(spender.clone(), scope, amount)
+            };
+            (0..REQUESTS).map(request).collect()
+        };
+        Ask { name, threads: &THREADS, is_exact, requests: Box::new(requests) }
+    };
+    let asks = [ask("wallets, exact", true), ask("wallets", false)];
+    each_engine(options, || spread(amounts, names), &asks, cases)
 }
 
 /// Several threads on one small wallet. They never ask for more than there is.
-struct Contended {
-    time: Duration,
-    seed: u64,
-}
-
-impl Shape for Contended {
-    fn tokens(&self) -> impl Iterator<Item = Token> {
-        one_wallet(CONTENDED_TOKENS, |_| 1)
-    }
-
-    fn measure<E: Engine>(&self, engine: &E, _: bool, cases: &mut Cases) {
-        let requests = |thread: usize, _: &mut Random| {
-            vec![SelectRequest::new(spender(thread), Scope::wallet("wallet", "EUR"), ONES_ASKED)]
-        };
-        cases.push(run("contention", engine, CONTENDING_THREADS, self.time, self.seed, requests));
-    }
-}
-
 pub(super) fn contention(options: &SelectorBench, cases: &mut Cases) -> Result<(), LoadError> {
-    each_engine(options, &Contended { time: options.time(), seed: options.seed }, cases)
+    let requests = |thread: usize, _: &mut Random| {
+        vec![SelectRequest::new(spender(thread), Scope::wallet("wallet", "EUR"), ONES_ASKED)]
+    };
+    let ask = Ask {
+        name: "contention",
+        threads: &[CONTENDING_THREADS],
+        is_exact: false,
+        requests: Box::new(requests),
+    };
+    each_engine(options, || one_wallet(CONTENDED_TOKENS, |_| 1), &[ask], cases)
 }

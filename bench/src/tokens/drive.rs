@@ -1,10 +1,10 @@
 //! Rounds of select and spend over all nodes, as fast as they go or each at its own place in time.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use holdfast_load::figures::{Latency, per_second};
+use holdfast_load::figures::{Latency, lock, per_second};
 use holdfast_load::pace::{Starts, work};
 use holdfast_load::tokens::tally::Tally;
 use holdfast_tokens::{Name, Random};
@@ -110,10 +110,6 @@ struct Book {
     in_time: u64,
 }
 
-fn lock(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
-    book.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// A round that came to its end.
 struct Done {
     inputs: u64,
@@ -127,8 +123,7 @@ impl Book {
         self.tally.rounds += 1;
         match outcome {
             Ok(Done { inputs, selected, spent }) => {
-                self.tally.selections += 1;
-                self.tally.inputs += inputs;
+                self.tally.selected(inputs);
                 self.tally.record(selected - begun, spent - selected, spent - begun);
                 self.in_time += u64::from(spent <= ends);
             }

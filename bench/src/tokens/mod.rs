@@ -35,7 +35,7 @@ use holdfast_load::options::{RUNS_MAX, check_range};
 use holdfast_load::report::{Report, Row};
 use tokio::runtime::Runtime;
 
-use self::cases::{Case, HotToken, ManyInputs, OneInput, Stage, fill};
+use self::cases::{Case, Shape, Stage, fill};
 use self::drive::Driven;
 use self::node::{Claims, HOLDFAST, SHERDLOCK, SHERDLOCK_LAZY, Vaults};
 use self::sherdlock::{Reading, Sherdlocks};
@@ -142,23 +142,12 @@ enum Engine {
     Sherdlock(Reading),
 }
 
-/// What is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
-    /// One token of many wallets.
-    OneInput,
-    /// Many tokens of value 1.
-    ManyInputs,
-    /// One wallet, and nearly all of it in one token.
-    HotToken,
-}
-
-impl Shape {
+impl Engine {
     const fn name(self) -> &'static str {
         match self {
-            Shape::OneInput => "one input",
-            Shape::ManyInputs => "many inputs",
-            Shape::HotToken => "one hot token",
+            Engine::Holdfast => HOLDFAST,
+            Engine::Sherdlock(Reading::Mixed) => SHERDLOCK,
+            Engine::Sherdlock(Reading::Lazy) => SHERDLOCK_LAZY,
         }
     }
 }
@@ -299,59 +288,54 @@ impl Session<'_> {
     fn promises(&self, report: &mut Report) -> anyhow::Result<bool> {
         let mut town = Town::found(OwnDatabase::create(&self.options.store, false)?)?;
         report.note(format!("{}; nodes, callers and PostgreSQL on this machine", town.place.promises()?));
-        Ok(town.sees_postgres())
+        Ok(town.watched.sees_postgres())
     }
 
     fn run(&self, found: &mut Found) -> anyhow::Result<()> {
         let (mixed, lazy) = (Engine::Sherdlock(Reading::Mixed), Engine::Sherdlock(Reading::Lazy));
-        let brief = OneInput { brief: true, compared: None };
-        found.speeds.push(self.play("one input, sherdlock, lazy", lazy, &brief)?.peak);
+        found.speeds.push(self.play(lazy, Case::peak(Shape::OneInput))?.peak);
         let mut compared = None;
-        for (what, engine) in [("one input, sherdlock", mixed), ("one input, Holdfast", Engine::Holdfast)] {
-            let one = self.play(what, engine, &OneInput { brief: false, compared })?;
+        for engine in [mixed, Engine::Holdfast] {
+            let one = self.play(engine, Case { shape: Shape::OneInput, is_whole: true, compared })?;
             compared = Some(half(one.peak.per_second()));
             found.speeds.push(one.peak);
             found.half_loads.extend(one.half);
             found.beside.extend(one.beside);
         }
-        for (what, engine) in [("many inputs, sherdlock", mixed), ("many inputs, Holdfast", Engine::Holdfast)]
-        {
-            found.speeds.push(self.play(what, engine, &ManyInputs)?);
-        }
-        for (what, engine) in
-            [("one hot token, sherdlock", mixed), ("one hot token, Holdfast", Engine::Holdfast)]
-        {
-            found.speeds.push(self.play(what, engine, &HotToken)?);
+        for shape in [Shape::ManyInputs, Shape::HotToken] {
+            for engine in [mixed, Engine::Holdfast] {
+                found.speeds.push(self.play(engine, Case::peak(shape))?.peak);
+            }
         }
         Ok(())
     }
 
     /// One case in a database of its own.
-    fn play<C: Case>(&self, what: &'static str, engine: Engine, case: &C) -> anyhow::Result<C::Found> {
-        self.bar.next(what);
+    fn play(&self, engine: Engine, case: Case) -> anyhow::Result<cases::Found> {
+        self.bar.next(format!("{}, {}", case.shape.name(), engine.name()));
         let place = OwnDatabase::create(&self.options.store, self.options.keep)?;
         play_in(place, self.options, &self.runtime, engine, case)
     }
 }
 
-fn play_in<C: Case>(
+fn play_in(
     place: OwnDatabase,
     options: &TokensBench,
     runtime: &Runtime,
     engine: Engine,
-    case: &C,
-) -> anyhow::Result<C::Found> {
+    case: Case,
+) -> anyhow::Result<cases::Found> {
     let mut town = Town::found(place)?;
     if let Engine::Sherdlock(_) = engine {
         town.place.execute("make sherdlock's tables", sherdlock::TABLES)?;
     }
-    fill(&mut town, case, options)?;
+    fill(&mut town, case.shape, options.sizes)?;
     let url = town.place.url.clone();
-    let mut stage = Stage { options, runtime, town };
+    let mut stage = Stage { options, runtime, town, engine: engine.name() };
     match engine {
         Engine::Holdfast => {
             let history = Duration::from_secs(options.history);
-            stage.play(&Vaults::start(&url, NODES, C::WAIT_MS, history)?, case)
+            stage.play(&Vaults::start(&url, NODES, case.shape.wait_ms(), history)?, case)
         }
         Engine::Sherdlock(reading) => {
             let started = runtime.block_on(Sherdlocks::start(&url, NODES, reading));

@@ -61,8 +61,6 @@ pub(crate) trait Nodes: Sync {
     /// Counts what is not spent, rows of neighbours left out.
     const WORTH: &'static str;
 
-    fn name(&self) -> &'static str;
-
     /// Lets every node see these wallets once, as after a while all have.
     fn see(&self, wallets: &[Name]) -> impl Future<Output = anyhow::Result<()>> + Send;
 
@@ -139,7 +137,7 @@ impl Vaults {
             let settings = NodeSettings::new(nowhere, url, number);
             running.push(metrics::with_local_recorder(&counts, || Alone::start(settings, None)));
         }
-        // What a cluster does beside the payments is a part of their price.
+        // What nodes do beside the payments is a part of their price.
         if let Some(first) = running.first_mut() {
             first.keep_house(history);
         }
@@ -157,10 +155,6 @@ impl Nodes for Vaults {
 
     const WORTH: &'static str = "SELECT coalesce(sum(quantity), 0)::bigint FROM token t
          JOIN token_lock l ON l.token_id = t.token_id WHERE NOT l.spent";
-
-    fn name(&self) -> &'static str {
-        HOLDFAST
-    }
 
     /// A request that nobody can fill loads the wallet.
     async fn see(&self, wallets: &[Name]) -> anyhow::Result<()> {

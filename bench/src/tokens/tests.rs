@@ -17,9 +17,12 @@ fn asked(flags: &[&str]) -> TokensBench {
 }
 
 /// Both algorithms through a case, each in a database of its own.
-fn both<C: Case>(urls: [&str; 2], options: &TokensBench, case: &C) -> anyhow::Result<[C::Found; 2]> {
+fn both(urls: [&str; 2], options: &TokensBench, shape: Shape) -> anyhow::Result<[Speed; 2]> {
     let runtime = runtime()?;
-    let play = |url: &str, engine| play_in(OwnDatabase::given(url)?, options, &runtime, engine, case);
+    let play = |url: &str, engine| {
+        let found = play_in(OwnDatabase::given(url)?, options, &runtime, engine, Case::peak(shape))?;
+        anyhow::Ok(found.peak)
+    };
     Ok([play(urls[0], Engine::Holdfast)?, play(urls[1], Engine::Sherdlock(Reading::Mixed))?])
 }
 
@@ -42,9 +45,7 @@ fn nothing_is_spent_twice_by_either() {
     let (Some(ours), Some(theirs)) = (Database::new("tokens_ours"), Database::new("tokens_theirs")) else {
         return;
     };
-    let case = OneInput { brief: true, compared: None };
-    let found = both([ours.url(), theirs.url()], &options(), &case).unwrap();
-    for speed in found.map(|found| found.peak) {
+    for speed in both([ours.url(), theirs.url()], &options(), Shape::OneInput).unwrap() {
         assert!(
             speed.driven.tally.done > 0 && (speed.inputs() - 1.0).abs() < f64::EPSILON,
             "{}",
@@ -58,7 +59,7 @@ fn many_inputs_are_many() {
     let (Some(ours), Some(theirs)) = (Database::new("many_ours"), Database::new("many_theirs")) else {
         return;
     };
-    for speed in both([ours.url(), theirs.url()], &options(), &ManyInputs).unwrap() {
+    for speed in both([ours.url(), theirs.url()], &options(), Shape::ManyInputs).unwrap() {
         assert!((speed.inputs() - 10.0).abs() < f64::EPSILON, "{}", speed.engine);
     }
 }
@@ -69,7 +70,7 @@ fn one_hot_token_serves_all_of_ours() {
         return;
     };
     let requests = options().sizes.requests * NODES as u64;
-    let [ours, theirs] = both([ours.url(), theirs.url()], &options(), &HotToken).unwrap();
+    let [ours, theirs] = both([ours.url(), theirs.url()], &options(), Shape::HotToken).unwrap();
     let (ours, theirs) = (ours.driven.tally, theirs.driven.tally);
     assert_eq!((ours.done, ours.refused.total()), (requests, 0), "{ours:?}");
     assert_eq!(theirs.done + theirs.refused.total(), requests, "{theirs:?}");

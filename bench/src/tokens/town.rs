@@ -41,7 +41,7 @@ impl Tokens {
 /// A case's database.
 pub(crate) struct Town {
     pub(crate) place: OwnDatabase,
-    watched: Watched,
+    pub(crate) watched: Watched,
     worth: u64,
 }
 
@@ -67,11 +67,6 @@ impl Town {
     /// All tokens can be selected from now on.
     pub(crate) fn open(&mut self) -> anyhow::Result<()> {
         self.place.execute("make the tokens' locks", LOCKS)
-    }
-
-    /// Whether PostgreSQL's processes can be looked at.
-    pub(crate) const fn sees_postgres(&self) -> bool {
-        self.watched.sees_postgres()
     }
 
     pub(crate) fn read(&mut self) -> anyhow::Result<Reading> {

@@ -12,8 +12,9 @@ use std::time::Duration;
 use anyhow::ensure;
 use holdfast_client::options::BATCH_RECORDS_MAX;
 use holdfast_load::bar::Bar;
-use holdfast_load::drive::{Case, Driven, Material, Way, drive};
-use holdfast_load::figures::{median, median_of, per_second};
+use holdfast_load::bench::{Case, Run, tell};
+use holdfast_load::drive::{self, Material, Way};
+use holdfast_load::figures::{median, per_second};
 use holdfast_load::machine::load_average;
 use holdfast_load::options::{
     ACCOUNTS_DEFAULT, ACCOUNTS_MAX, CONNECTIONS_MAX, Hub, Pacing, RUNS_DEFAULT, RUNS_MAX, check_range,
@@ -123,21 +124,6 @@ pub fn bench_transfers(program: &Path, options: &TransfersBench) -> anyhow::Resu
     })
 }
 
-/// One run of batches.
-struct Run {
-    payers: Payers,
-    payments: u64,
-    driven: Driven,
-    costs: Costs,
-    load_average: String,
-}
-
-impl Run {
-    fn rate(&self) -> f64 {
-        per_second(self.payments, self.driven.took)
-    }
-}
-
 struct Session<'a> {
     options: &'a TransfersBench,
     town: Town,
@@ -159,14 +145,17 @@ impl Session<'_> {
         report.note(self.town.promises.clone());
         self.bar.next("warming up");
         self.drive(Payers::Uniform, WARM_UP)?;
-        let mut runs = Vec::new();
+        let mut runs = BOTH.map(|_| Vec::new());
         for _ in 0..self.options.runs {
-            for (payers, name) in BOTH {
+            for ((payers, name), runs) in BOTH.into_iter().zip(&mut runs) {
                 self.bar.next(format!("payments by {name}"));
-                runs.push(self.drive(payers, payments)?);
+                runs.push(self.drive(payers, payments)?.0);
             }
         }
-        let rate = tell_runs(&mut report, &runs, self.town.sees_all());
+        let cases: Vec<Case> = BOTH.iter().zip(runs).map(|((_, name), runs)| Case::of(*name, runs)).collect();
+        tell(&mut report, "payments", "of a request", &cases);
+        self.town.note_unseen(&mut report);
+        let rate = cases[0].median_rate();
         self.bar.next("half load");
         report.append(self.half_load(rate)?);
         self.depths(&mut report)?;
@@ -181,16 +170,27 @@ impl Session<'_> {
     }
 
     /// Payments as fast as they go, and what they cost.
-    fn drive(&mut self, payers: Payers, payments: u64) -> anyhow::Result<Run> {
+    fn drive(&mut self, payers: Payers, payments: u64) -> anyhow::Result<(Run, Costs)> {
         self.drives += 1;
         let TransfersBench { batch: records, connections, seed, .. } = *self.options;
-        let case = Case { way: Way::Batches { records }, payers, connections, payments };
+        let case = drive::Case { way: Way::Batches { records }, payers, connections, payments };
         let series = Payments::new(self.parties.clone(), payers, mix(seed, self.drives));
         let material = Material::make(&case, series, PAYMENTS_PER_SECOND_MIN)?;
-        let driving = drive(&case, self.town.client()?, material);
+        let driving = drive::drive(&case, self.town.client()?, material);
         let (driven, costs) = self.town.measure(payments, &HOPS, driving)?;
         self.payments += payments;
-        Ok(Run { payers, payments, driven, costs, load_average: load_average() })
+        let run = Run {
+            took: driven.took,
+            rounds: payments,
+            latencies: vec![
+                ("prepares", driven.prepare.percentiles()),
+                ("fulfils", driven.fulfil.percentiles()),
+            ],
+            costs: costs.row().word("load", load_average()),
+            handlers: costs.hops.clone(),
+            ..Run::default()
+        };
+        Ok((run, costs))
     }
 
     /// Single payments at their own places in time, at half of what goes.
@@ -272,10 +272,10 @@ impl Session<'_> {
             self.drive(Payers::Uniform, WARM_UP)?;
             self.town.place.checkpoint()?;
             let found = self.town.place.number("SELECT count(*) FROM transfer")?;
-            let run = self.drive(Payers::Uniform, self.options.payments)?;
+            let (run, cost) = self.drive(Payers::Uniform, self.options.payments)?;
             let row = Row::default().count("transfers", found).number("payments/s", run.rate(), 0);
-            rows.push(row.and(run.costs.row()));
-            costs.push(run.costs);
+            rows.push(row.and(cost.row()));
+            costs.push(cost);
         }
         let table =
             report.table("growth, history filled by `generate transfers`, measured by payments:", rows);
@@ -303,31 +303,6 @@ impl Session<'_> {
         }
         self.town.place.settle()
     }
-}
-
-/// Speed and costs of the median run of both payers; the rate of any payer.
-fn tell_runs(report: &mut Report, runs: &[Run], sees_all: bool) -> f64 {
-    let (mut speed, mut costs, mut hops, mut rate) = (Vec::new(), Vec::new(), Vec::new(), 0.0);
-    for (payers, name) in BOTH {
-        let runs: Vec<&Run> = runs.iter().filter(|run| run.payers == payers).collect();
-        let Some(run) = median_of(&runs, |run| run.rate()) else { continue };
-        let rates: Vec<f64> = runs.iter().map(|run| run.rate()).collect();
-        for (of, latency) in [("prepares", &run.driven.prepare), ("fulfils", &run.driven.fulfil)] {
-            let row =
-                Row::of("payers", name).number("payments/s", run.rate(), 0).each("every run", &rates, 0);
-            speed.push(row.word("of one", of).latency(&latency.percentiles()));
-        }
-        costs.push(Row::of("payers", name).and(run.costs.row()).word("load", &run.load_average));
-        if payers == Payers::Uniform {
-            hops.extend(run.costs.hops());
-            rate = run.rate();
-        }
-    }
-    report.table("milliseconds of a request:", speed);
-    let unseen = if sees_all { "" } else { "; 0 for servers that cannot be looked into from here" };
-    report.table(format!("per payment, of the median run; microseconds of CPU, bytes, MiB{unseen}:"), costs);
-    report.table("the handlers meanwhile:", hops);
-    rate
 }
 
 /// Of nothing there is no more and no less.

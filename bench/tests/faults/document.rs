@@ -1,12 +1,17 @@
 //! The document's tables in a test's database, and ours beside them.
 
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
 use holdfast_bench::expiry::seed::{Found, Process, TABLES};
 use holdfast_domain::ids::{Millis, ParticipantId};
+use holdfast_postgres::{Point, Store};
 use postgres::error::SqlState;
 use postgres::{Client, Error};
 
-use crate::world::{Node, World};
+use crate::world::{Node, World, prepare};
 
+const LONG: Duration = Duration::from_secs(9);
 pub const NOW: Millis = 1_800_000_000_000;
 pub const AN_HOUR_AGO: &str = "-1 hour";
 pub const IN_AN_HOUR: &str = "1 hour";
@@ -21,6 +26,13 @@ impl Document {
         let mut client = world.sql();
         client.batch_execute(TABLES).unwrap();
         Document { client, process: Process::default() }
+    }
+
+    /// With a transfer `x` that runs out at that distance from now.
+    pub fn with_x(world: &World, runs_out: &str, states: &[&str]) -> Document {
+        let mut document = Document::new(world);
+        document.transfer("x", runs_out, states);
+        document
     }
 
     /// A transfer that runs out at that distance from now, with its history.
@@ -74,11 +86,46 @@ pub fn is(error: &Error, state: &SqlState) -> bool {
     error.code() == Some(state)
 }
 
-/// A cluster of one node with two participants, at NOW.
+/// A step that is written and waits right before its commit.
+pub struct Held {
+    written: Receiver<()>,
+    release: Sender<()>,
+}
+
+impl Held {
+    /// Holds up the steps of that store.
+    pub fn in_store(store: &mut Store) -> Held {
+        let ((written, is_written), (release, released)) = (channel(), channel());
+        store.watch(move |point| {
+            if point == Point::OffsetWritten {
+                written.send(()).unwrap();
+                released.recv_timeout(LONG).unwrap();
+            }
+        });
+        Held { written: is_written, release }
+    }
+
+    pub fn await_written(&self) {
+        self.written.recv_timeout(LONG).unwrap();
+    }
+
+    pub fn release(&self) {
+        self.release.send(()).unwrap();
+    }
+}
+
+/// One node with two participants, at NOW.
 pub fn ours(world: &World) -> (Node, ParticipantId, ParticipantId) {
     let mut cluster = Node::new(world, 1);
     let (payer, _) = cluster.participant("payer", 1_000, 1_000);
     let (payee, _) = cluster.participant("payee", 1_000, 1_000);
     world.set_clock(NOW);
     (cluster, payer, payee)
+}
+
+/// The same, with the hold of transfer 1, which runs out in ten milliseconds; and its payee.
+pub fn ours_with_a_hold(world: &World) -> (Cluster, ParticipantId) {
+    let (mut cluster, payer, payee) = ours(world);
+    cluster.ask(&[prepare(1, payer.0, payee.0, 1, NOW + 10)]);
+    (cluster, payee)
 }

@@ -1,25 +1,19 @@
 //! Faults 4, 7, 8 and 9: others at work at the same time.
 
-use std::sync::mpsc;
-use std::time::Duration;
-
 use holdfast_domain::ids::TransferId;
 use holdfast_messages::Topic;
-use holdfast_postgres::{Batch, Point, Source, Step};
+use holdfast_postgres::{Batch, Source, Step};
 use postgres::error::SqlState;
 
 use crate::document::*;
 use crate::world::*;
-
-const LONG: Duration = Duration::from_secs(9);
 
 /// In MariaDB step 6 keeps every writer of state changes waiting until step 10. PostgreSQL lets those pass, but what step 6
 /// inserted is locked as long, step 8 included: a second handler that has the same transfer to insert waits for the first.
 #[test]
 fn fault_4_step_6_keeps_others_waiting() {
     let Some(world) = World::new() else { return };
-    let mut document = Document::new(&world);
-    document.transfer("x", AN_HOUR_AGO, &["RECEIVED_PREPARE"]);
+    let mut document = Document::with_x(&world, AN_HOUR_AGO, &["RECEIVED_PREPARE"]);
     let process = document.process;
     let mut second = world.sql();
     let backend: i32 = second.query_one("SELECT pg_backend_pid()", &[]).unwrap().get(0);
@@ -50,18 +44,11 @@ fn fault_4_ours_keeps_nobody_waiting() {
     world.set_clock(NOW + 11);
     let shards = cluster.store.due_shards().unwrap();
     assert!(shards.len() > 1);
-    let (held, claim) = (shards[0], cluster.shards[usize::try_from(shards[0]).unwrap()]);
+    let (shard, claim) = (shards[0], cluster.shards[usize::try_from(shards[0]).unwrap()]);
     let mut slow = world.store();
-    let (written, is_written) = mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
-    slow.watch(move |point| {
-        if point == Point::OffsetWritten {
-            written.send(()).unwrap();
-            released.recv_timeout(LONG).unwrap();
-        }
-    });
-    let thread = std::thread::spawn(move || done(slow.expire(&claim, held, 1_000).unwrap()).messages);
-    is_written.recv_timeout(LONG).unwrap();
+    let held = Held::in_store(&mut slow);
+    let thread = std::thread::spawn(move || done(slow.expire(&claim, shard, 1_000).unwrap()).messages);
+    held.await_written();
     // None of these could end if they waited: what they would wait for is released only below.
     cluster.ask(&[prepare(100, payer.0, payee.0, 1, FAR)]);
     assert_eq!(world.state(TransferId(100)), "RESERVED");
@@ -70,7 +57,7 @@ fn fault_4_ours_keeps_nobody_waiting() {
         let claim = cluster.shards[usize::try_from(*shard).unwrap()];
         ended += done(cluster.store.expire(&claim, *shard, 1_000).unwrap()).messages;
     }
-    release.send(()).unwrap();
+    held.release();
     assert_eq!(ended + thread.join().unwrap(), 40);
     cluster.drain();
     world.verify();
@@ -80,8 +67,7 @@ fn fault_4_ours_keeps_nobody_waiting() {
 fn fault_7_two_handlers_begin() {
     // One open transfer: the second fails.
     let Some(world) = World::new() else { return };
-    let mut document = Document::new(&world);
-    document.transfer("x", AN_HOUR_AGO, &["RECEIVED_PREPARE"]);
+    let mut document = Document::with_x(&world, AN_HOUR_AGO, &["RECEIVED_PREPARE"]);
     let mut second = world.sql();
     let process = document.process;
     let first = document.listed_with(4, || {
@@ -91,8 +77,7 @@ fn fault_7_two_handlers_begin() {
 
     // None open: two watermarks, and no run after that.
     let Some(world) = World::new() else { return };
-    let mut document = Document::new(&world);
-    document.transfer("x", AN_HOUR_AGO, &["RECEIVED_PREPARE", "RESERVED", "COMMITTED"]);
+    let mut document = Document::with_x(&world, AN_HOUR_AGO, &["RECEIVED_PREPARE", "RESERVED", "COMMITTED"]);
     let mut second = world.sql();
     document
         .listed_with(4, || {
@@ -106,8 +91,7 @@ fn fault_7_two_handlers_begin() {
 
     // Ours: the claim that comes later is the one that counts.
     let Some(world) = World::new() else { return };
-    let (mut cluster, payer, payee) = ours(&world);
-    cluster.ask(&[prepare(1, payer.0, payee.0, 1, NOW + 10)]);
+    let (mut cluster, _) = ours_with_a_hold(&world);
     world.set_clock(NOW + 11);
     let mut other = world.store();
     let first = cluster.shards.clone();
@@ -125,8 +109,7 @@ fn fault_7_two_handlers_begin() {
 #[test]
 fn fault_8_two_handlers_list_the_same() {
     let Some(world) = World::new() else { return };
-    let mut document = Document::new(&world);
-    document.transfer("x", AN_HOUR_AGO, &["RECEIVED_PREPARE"]);
+    let mut document = Document::with_x(&world, AN_HOUR_AGO, &["RECEIVED_PREPARE"]);
     document.run().unwrap();
     let (mut second, mut listed_too) = (world.sql(), Vec::new());
     let process = document.process;
@@ -157,36 +140,27 @@ fn fault_8_two_handlers_list_the_same() {
 #[test]
 fn fault_9_a_fulfil_comes_between_the_steps() {
     let Some(world) = World::new() else { return };
-    let mut document = Document::new(&world);
-    document.transfer("x", AN_HOUR_AGO, &["RECEIVED_PREPARE"]);
+    let mut document = Document::with_x(&world, AN_HOUR_AGO, &["RECEIVED_PREPARE"]);
     document.run().unwrap();
     let mut payee_side = world.sql();
     let listed = document.listed_with(3, || moves(&mut payee_side, "x", "COMMITTED")).unwrap();
     assert_eq!(listed, ["x"], "committed, and expired all the same");
 
     // Ours: the fulfil was decided in time and is not yet committed when the scan finds the hold due.
-    let (mut cluster, payer, payee) = ours(&world);
-    cluster.ask(&[prepare(1, payer.0, payee.0, 1, NOW + 10)]);
+    let (mut cluster, payee) = ours_with_a_hold(&world);
     let mut slow = world.store();
     let claim = slow.claim(&Source::consumer(Topic::Transfers, 7)).unwrap();
-    let (written, is_written) = mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
-    slow.watch(move |point| {
-        if point == Point::OffsetWritten {
-            written.send(()).unwrap();
-            released.recv_timeout(LONG).unwrap();
-        }
-    });
+    let held = Held::in_store(&mut slow);
     let fulfils = all(0, &[fulfil(1, payee.0)]);
     let thread = std::thread::spawn(move || {
         done(slow.transfers(&claim, &Batch::new(0, &fulfils)).unwrap());
         slow.unsent(&claim, 10).unwrap()
     });
-    is_written.recv_timeout(LONG).unwrap();
+    held.await_written();
     world.set_clock(NOW + 11);
     assert_eq!(cluster.store.due_shards().unwrap().len(), 1, "it is seen");
     assert_eq!(cluster.expire_only(), 0, "and left alone");
-    release.send(()).unwrap();
+    held.release();
     let sent = thread.join().unwrap();
     assert_eq!(cluster.expire_only(), 0);
     assert_eq!(world.state(TransferId(1)), "RECEIVED_FULFIL");

@@ -57,14 +57,12 @@ fn fault_11_some_states_are_not_known_to_be_final() {
 #[test]
 fn fault_12_it_is_listed_again_at_each_run() {
     let Some(world) = World::new() else { return };
-    let mut document = Document::new(&world);
-    document.transfer("x", AN_HOUR_AGO, &["RECEIVED_PREPARE", "RESERVED"]);
+    let mut document = Document::with_x(&world, AN_HOUR_AGO, &["RECEIVED_PREPARE", "RESERVED"]);
     for _ in 0..3 {
         assert_eq!(document.listed(), ["x"]);
     }
 
-    let (mut cluster, payer, payee) = ours(&world);
-    cluster.ask(&[prepare(1, payer.0, payee.0, 1, NOW + 10)]);
+    let (mut cluster, _) = ours_with_a_hold(&world);
     world.set_clock(NOW + 11);
     // The position step does not come in between.
     let ended: Vec<usize> = (0..3).map(|_| cluster.expire_only()).collect();
@@ -79,14 +77,13 @@ fn fault_12_it_is_listed_again_at_each_run() {
 #[test]
 fn fault_13_a_transfer_stuck_in_received_fulfil_is_never_listed() {
     let Some(world) = World::new() else { return };
-    let mut document = Document::new(&world);
-    document.transfer("x", AN_HOUR_AGO, &["RECEIVED_PREPARE", "RESERVED", "RECEIVED_FULFIL"]);
+    let mut document =
+        Document::with_x(&world, AN_HOUR_AGO, &["RECEIVED_PREPARE", "RESERVED", "RECEIVED_FULFIL"]);
     for _ in 0..3 {
         assert_eq!(document.listed(), [""; 0], "its payer's money stays where it is");
     }
 
-    let (mut cluster, payer, payee) = ours(&world);
-    cluster.ask(&[prepare(1, payer.0, payee.0, 1, NOW + 10)]);
+    let (mut cluster, payee) = ours_with_a_hold(&world);
     let at = cluster.transfers.at;
     let fulfils = all(at, &[fulfil(1, payee.0)]);
     done(cluster.store.transfers(&cluster.transfers.claim, &Batch::new(at, &fulfils)).unwrap());

@@ -33,13 +33,12 @@ fn fault_14_the_session_decides_what_time_it_is() {
     world.verify();
 }
 
-/// Ours has no foreign exchange. What can run out has an `expiration_date`, and only one table besides that of the expiry
+/// Ours has no foreign exchange. What can run out has an `expiration_date`, and only one table beside that of the expiry
 /// has such a column: whoever adds another must come by here.
 #[test]
 fn fault_15_a_hold_in_another_table_is_never_read() {
     let Some(world) = World::new() else { return };
-    let mut document = Document::new(&world);
-    document.transfer("x", AN_HOUR_AGO, &["RECEIVED_PREPARE"]);
+    let mut document = Document::with_x(&world, AN_HOUR_AGO, &["RECEIVED_PREPARE"]);
     document
         .client
         .batch_execute(
@@ -63,8 +62,7 @@ fn fault_15_a_hold_in_another_table_is_never_read() {
 #[test]
 fn fault_16_a_copied_expiration_stays_behind() {
     let Some(world) = World::new() else { return };
-    let mut document = Document::new(&world);
-    document.transfer("x", IN_AN_HOUR, &["RECEIVED_PREPARE"]);
+    let mut document = Document::with_x(&world, IN_AN_HOUR, &["RECEIVED_PREPARE"]);
     document.run().unwrap();
     document
         .client

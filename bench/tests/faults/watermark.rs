@@ -1,23 +1,17 @@
 //! Faults 1, 2, 3, 5, 6 and 10: a watermark over state changes can stand, skip and lie. Ours has none.
 
-use std::sync::mpsc;
-use std::time::Duration;
-
 use holdfast_domain::ids::TransferId;
 use holdfast_messages::Topic;
-use holdfast_postgres::{Batch, Point, Source, Step};
+use holdfast_postgres::{Batch, Source, Step};
 use postgres::error::SqlState;
 
 use crate::document::*;
 use crate::world::*;
 
-const LONG: Duration = Duration::from_secs(9);
-
 #[test]
 fn fault_1_a_variable_has_two_spellings() {
     let Some(world) = World::new() else { return };
-    let mut document = Document::new(&world);
-    document.transfer("x", AN_HOUR_AGO, &["RECEIVED_PREPARE", "RESERVED"]);
+    let mut document = Document::with_x(&world, AN_HOUR_AGO, &["RECEIVED_PREPARE", "RESERVED"]);
     document.process.as_printed = true;
     for _ in 0..2 {
         assert_eq!(document.listed(), [""; 0], "nothing is listed, and nothing is said");
@@ -26,8 +20,7 @@ fn fault_1_a_variable_has_two_spellings() {
     document.process.as_printed = false;
     assert_eq!(document.listed(), ["x"], "spelled alike it is found");
 
-    let (mut cluster, payer, payee) = ours(&world);
-    cluster.ask(&[prepare(1, payer.0, payee.0, 1, NOW + 10)]);
+    let (mut cluster, _) = ours_with_a_hold(&world);
     world.set_clock(NOW + 11);
     assert_eq!(cluster.expire(), 1);
     world.verify();
@@ -36,8 +29,7 @@ fn fault_1_a_variable_has_two_spellings() {
 #[test]
 fn fault_2_a_listed_transfer_that_moves_stops_everything() {
     let Some(world) = World::new() else { return };
-    let mut document = Document::new(&world);
-    document.transfer("x", IN_AN_HOUR, &["RECEIVED_PREPARE"]);
+    let mut document = Document::with_x(&world, IN_AN_HOUR, &["RECEIVED_PREPARE"]);
     assert_eq!(document.listed(), [""; 0]);
     document.moves("x", "RESERVED");
     for id in ["a", "b", "c"] {
@@ -93,21 +85,14 @@ fn fault_3_ours_ends_what_is_committed_late_and_waits_for_nobody() {
     let (mut cluster, payer, payee) = ours(&world);
     let mut slow = world.store();
     let claim = slow.claim(&Source::consumer(Topic::Transfers, 7)).unwrap();
-    let (written, is_written) = mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
-    slow.watch(move |point| {
-        if point == Point::OffsetWritten {
-            written.send(()).unwrap();
-            released.recv_timeout(LONG).unwrap();
-        }
-    });
+    let held = Held::in_store(&mut slow);
     let late = all(0, &[prepare(1, payer.0, payee.0, 1, NOW + 10)]);
     let thread = std::thread::spawn(move || done(slow.transfers(&claim, &Batch::new(0, &late)).unwrap()));
-    is_written.recv_timeout(LONG).unwrap();
+    held.await_written();
     cluster.ask(&[prepare(2, payer.0, payee.0, 1, NOW + 10)]);
     world.set_clock(NOW + 11);
     assert_eq!(cluster.expire(), 1, "the one that is there");
-    release.send(()).unwrap();
+    held.release();
     thread.join().unwrap();
     assert_eq!(cluster.expire(), 1, "and then the late one");
     assert_eq!(world.state(TransferId(1)), "EXPIRED_PREPARED");
@@ -129,8 +114,7 @@ fn fault_5_an_empty_history_is_an_error() {
 #[test]
 fn fault_6_a_watermark_of_zero_is_taken_for_none() {
     let Some(world) = World::new() else { return };
-    let mut document = Document::new(&world);
-    document.transfer("x", AN_HOUR_AGO, &["RECEIVED_PREPARE"]);
+    let mut document = Document::with_x(&world, AN_HOUR_AGO, &["RECEIVED_PREPARE"]);
     document
         .client
         .batch_execute(
@@ -143,8 +127,7 @@ fn fault_6_a_watermark_of_zero_is_taken_for_none() {
     assert!(document.run().is_err(), "for ever");
 
     // Ours begins at 0 too, and the key of a guard is what makes it one.
-    let (mut cluster, payer, payee) = ours(&world);
-    cluster.ask(&[prepare(1, payer.0, payee.0, 1, NOW + 10)]);
+    let (mut cluster, _) = ours_with_a_hold(&world);
     cluster.shards = (0..8).map(|shard| cluster.store.claim(&Source::timeout(shard)).unwrap()).collect();
     assert!(cluster.shards.iter().all(|claim| claim.offset == 0));
     world.set_clock(NOW + 11);

@@ -1,8 +1,10 @@
 //! How far long work is, for who watches.
 
 use std::io::{IsTerminal, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+use crate::figures::lock;
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -23,19 +25,16 @@ struct Line {
 
 impl Bar {
     /// A bar about that, which fills when it is shown how far the work is.
-    #[must_use]
     pub fn new(what: &str) -> Bar {
         Bar::with(what, 0, true)
     }
 
     /// A bar of so many steps, which draws only between them: it takes nothing from what is measured.
-    #[must_use]
     pub fn of(steps: u64) -> Bar {
         Bar::with("", steps, true)
     }
 
     /// A bar that nobody sees.
-    #[must_use]
     pub fn hidden() -> Bar {
         Bar::with("", 0, false)
     }
@@ -65,7 +64,7 @@ impl Bar {
     }
 
     fn change(&self, change: impl FnOnce(&mut Line), at_once: bool) {
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut line = lock(&self.line);
         change(&mut line);
         if self.watched && (at_once || line.shown.is_none_or(|shown| shown.elapsed() >= LOOK_EVERY)) {
             line.shown = Some(Instant::now());
@@ -80,7 +79,7 @@ impl Bar {
 
     /// Takes the line away, so that something else can be said.
     pub fn clear(&self) {
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut line = lock(&self.line);
         if line.shown.take().is_some() {
             let _: std::io::Result<()> = write!(std::io::stderr(), "\r\x1b[K");
         }

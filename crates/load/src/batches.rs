@@ -1,8 +1,8 @@
 //! Whole batches of payments, made beforehand and sent one after the other, each request remembered with its begin and end.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use holdfast_client::{Batch, Client, SealedBatch};
@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::LoadError;
 use crate::drive::settled;
+use crate::figures::{Percentiles, lock};
 use crate::payments::Payments;
 
 /// Which half of a payment a request carried.
@@ -43,6 +44,11 @@ impl Felt {
     }
 }
 
+/// Percentiles of the time that requests took.
+pub fn percentiles<'a>(requests: impl IntoIterator<Item = &'a Felt>) -> Percentiles {
+    Percentiles::of_times(requests.into_iter().map(Felt::took))
+}
+
 /// Which halves of its payments a load carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Halves {
@@ -54,22 +60,14 @@ pub enum Halves {
     Fulfils,
 }
 
-/// How far a load has come, as far as the client knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-enum Step {
-    Waiting,
-    Sent,
-    Done,
-}
-
 /// The payments of one batch, their bodies made beforehand.
 pub struct Load {
     /// Which payments.
     pub numbers: Range<u64>,
     prepares: Option<SealedBatch>,
     fulfils: Option<SealedBatch>,
-    step: AtomicU8,
+    was_sent: AtomicBool,
+    is_done: AtomicBool,
 }
 
 impl Load {
@@ -93,8 +91,8 @@ impl Load {
             }
         }
         let sealed = |batch: Batch| (!batch.is_empty()).then(|| batch.seal());
-        let step = AtomicU8::new(Step::Waiting as u8);
-        Ok(Load { numbers, prepares: sealed(prepares), fulfils: sealed(fulfils), step })
+        let (was_sent, is_done) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Load { numbers, prepares: sealed(prepares), fulfils: sealed(fulfils), was_sent, is_done })
     }
 
     /// Cuts `numbers` into loads of `records`.
@@ -117,17 +115,17 @@ impl Load {
 
     /// Whether all of it was acknowledged.
     pub fn is_done(&self) -> bool {
-        self.step.load(Ordering::Acquire) == Step::Done as u8
+        self.is_done.load(Ordering::Acquire)
     }
 
     /// Whether some of it may have reached the server.
     pub fn was_sent(&self) -> bool {
-        self.step.load(Ordering::Acquire) != Step::Waiting as u8
+        self.was_sent.load(Ordering::Acquire)
     }
 
     /// Sends it and remembers each request. A caller that should have begun earlier says when.
     pub async fn carry(&self, client: &Client, due: Option<Instant>, diary: &Diary) -> Result<(), LoadError> {
-        self.step.store(Step::Sent as u8, Ordering::Release);
+        self.was_sent.store(true, Ordering::Release);
         let legs = [
             (Leg::Prepares, &self.prepares, "a batch of prepares", TransferState::Reserved),
             (Leg::Fulfils, &self.fulfils, "a batch of fulfils", TransferState::Committed),
@@ -140,7 +138,7 @@ impl Load {
             diary.note(Felt { leg, records: self.records(), begun, ended });
             begun = ended;
         }
-        self.step.store(Step::Done as u8, Ordering::Release);
+        self.is_done.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -153,7 +151,7 @@ impl Load {
                 return Err(LoadError::Refused(format!("{what} were refused with {}", refused.code)));
             }
         }
-        self.step.store(Step::Done as u8, Ordering::Release);
+        self.is_done.store(true, Ordering::Release);
         Ok(())
     }
 }
@@ -164,12 +162,12 @@ pub struct Diary(Mutex<Vec<Felt>>);
 
 impl Diary {
     fn note(&self, felt: Felt) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(felt);
+        lock(&self.0).push(felt);
     }
 
     /// What is noted so far; the pages are empty afterwards.
     pub fn take(&self) -> Vec<Felt> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.0))
     }
 }
 
@@ -192,10 +190,7 @@ pub async fn carry_all(
 ) -> Result<Carried, LoadError> {
     let started = Instant::now();
     let diary = Arc::new(Diary::default());
-    let mut tasks = carry_each(client, &loads, connections, &diary, || ());
-    while let Some(ended) = tasks.join_next().await {
-        ended.map_err(worker_lost)??;
-    }
+    all_end(carry_each(client, &loads, connections, &diary, || ())).await?;
     Ok(Carried { took: started.elapsed(), felt: diary.take() })
 }
 
@@ -223,9 +218,19 @@ pub fn carry_each(
     tasks
 }
 
+/// Waits until all have come to their end.
+///
+/// # Errors
+/// The first that ends with one.
+pub async fn all_end(mut tasks: JoinSet<Result<(), LoadError>>) -> Result<(), LoadError> {
+    while let Some(ended) = tasks.join_next().await {
+        ended.map_err(worker_lost)??;
+    }
+    Ok(())
+}
+
 /// A task that did not come to its end.
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
-#[must_use]
 pub fn worker_lost(error: tokio::task::JoinError) -> LoadError {
     LoadError::Refused(format!("a worker ended early: {error}"))
 }

@@ -12,7 +12,6 @@ use crate::bar::Bar;
 use crate::disk::{self, Disk};
 use crate::figures::{Percentiles, median, median_of, per_second};
 use crate::machine::{load_average, must_be_a_disk};
-use crate::meter::Costs;
 use crate::options::{CALL_DEADLINE, IN_FLIGHT_MAX};
 use crate::report::{Report, Row, millis};
 use crate::server::Server;
@@ -48,7 +47,7 @@ pub struct Hub<'a> {
 }
 
 /// What one run did and cost.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Run {
     /// How long it took.
     pub took: Duration,
@@ -57,7 +56,9 @@ pub struct Run {
     /// How long what took.
     pub latencies: Vec<(&'static str, Percentiles)>,
     /// Of each round.
-    pub costs: Costs,
+    pub costs: Row,
+    /// A line for each handler of a node.
+    pub handlers: Vec<Row>,
     /// What else is told of it.
     pub more: Row,
 }
@@ -67,39 +68,41 @@ pub struct Run {
 pub struct Case {
     /// The line's name.
     pub name: String,
-    runs: Vec<(Run, Disk, String)>,
+    runs: Vec<(Run, Option<Disk>)>,
     /// Which run stands for all: that of the median rate or, where the rate was given, of the median p99.
     by_latency: bool,
 }
 
 impl Run {
     /// Rounds in a second.
-    #[must_use]
     pub fn rate(&self) -> f64 {
         per_second(self.rounds, self.took)
     }
 }
 
 impl Case {
+    /// Runs without a look at the raw disk.
+    pub fn of(name: impl Into<String>, runs: impl IntoIterator<Item = Run>) -> Case {
+        let runs = runs.into_iter().map(|run| (run, None)).collect();
+        Case { name: name.into(), runs, by_latency: false }
+    }
+
     /// The rate of each run.
-    #[must_use]
     pub fn rates(&self) -> Vec<f64> {
         self.runs.iter().map(|(run, ..)| run.rate()).collect()
     }
 
     /// Of these rates.
-    #[must_use]
     pub fn median_rate(&self) -> f64 {
         median(&self.rates())
     }
 
     /// The same case with a given rate, whose runs differ in their latency only.
-    #[must_use]
     pub fn at_a_given_rate(self) -> Case {
         Case { by_latency: true, ..self }
     }
 
-    fn median(&self) -> Option<&(Run, Disk, String)> {
+    fn median(&self) -> Option<&(Run, Option<Disk>)> {
         let p99 = |run: &Run| run.latencies.first().map_or(0, |(_, latency)| latency.p99);
         median_of(&self.runs, |(run, ..)| if self.by_latency { millis(p99(run)) } else { run.rate() })
     }
@@ -118,7 +121,6 @@ impl Bench {
     }
 
     /// A directory for what has none of its own.
-    #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -145,7 +147,7 @@ impl Bench {
         &self,
         number: u32,
         run: &mut impl AsyncFnMut(Hub<'_>) -> Result<Run, LoadError>,
-    ) -> Result<(Run, Disk, String), LoadError> {
+    ) -> Result<(Run, Option<Disk>), LoadError> {
         let place = run_directory(self.directory())?;
         // Before the server starts: it has its own writes to make.
         let disk = disk::probe(place.path())?;
@@ -159,9 +161,10 @@ impl Bench {
             // The server's messages are worth more than the space.
             let _kept: PathBuf = place.keep();
         }
-        let ran = ran?;
+        let mut ran = ran?;
+        ran.costs = ran.costs.word("load", load);
         server.stop()?;
-        Ok((ran, disk, load))
+        Ok((ran, Some(disk)))
     }
 
     /// Ends the bench; its directory goes, unless it is to be kept.
@@ -199,11 +202,11 @@ pub async fn patient_client(address: &str, connections: usize) -> Result<Client,
     client.await.map_err(LoadError::of("connecting to the hub"))
 }
 
-/// Speed, costs and the raw disk of some cases whose rounds have that name.
+/// Speed and costs of some cases whose rounds have that name, and what else was looked at: handlers and the raw disk.
 pub fn tell(report: &mut Report, rounds: &str, heading: &str, cases: &[Case]) {
     let medians = || cases.iter().filter_map(|case| Some((case, case.median()?)));
     let mut speed = Vec::new();
-    for (case, (run, ..)) in medians() {
+    for (case, (run, _)) in medians() {
         for (what, latency) in &run.latencies {
             let row = Row::of("case", &case.name)
                 .count(rounds, run.rounds)
@@ -213,16 +216,23 @@ pub fn tell(report: &mut Report, rounds: &str, heading: &str, cases: &[Case]) {
         }
     }
     report.table(format!("{heading}; milliseconds:"), speed);
-    let costs = medians()
-        .map(|(case, (run, _, load))| Row::of("case", &case.name).and(run.costs.row()).word("load", load));
+    let costs = medians().map(|(case, (run, _))| Row::of("case", &case.name).and(run.costs.clone()));
     report.table(
         format!(
             "of the median run; microseconds of CPU or of the stage, and bytes, for each of the {rounds}:"
         ),
         costs,
     );
-    let disks = medians().map(|(case, (_, disk, _))| Row::of("before", &case.name).and(disk.row()));
-    report.table("the raw disk before the median run, write + fdatasync on zeros; microseconds:", disks);
+    if let Some((_, (run, _))) = medians().next().filter(|(_, (run, _))| !run.handlers.is_empty()) {
+        report.table("the handlers meanwhile:", run.handlers.clone());
+    }
+    let disk = |(case, (_, disk)): (&Case, &(Run, Option<Disk>))| {
+        Some(Row::of("before", &case.name).and(disk.as_ref()?.row()))
+    };
+    let disks: Vec<Row> = medians().filter_map(disk).collect();
+    if !disks.is_empty() {
+        report.table("the raw disk before the median run, write + fdatasync on zeros; microseconds:", disks);
+    }
 }
 
 /// A runtime on this thread.
@@ -268,7 +278,6 @@ impl Directory {
     }
 
     /// Where it is.
-    #[must_use]
     pub fn path(&self) -> &Path {
         match self {
             Directory::Named(path) => path,

@@ -36,7 +36,6 @@ pub struct Writes {
 
 impl Disk {
     /// The cells of a row.
-    #[must_use]
     pub fn row(&self) -> Row {
         [("4 KiB", &self.small), ("256 KiB", &self.large)].into_iter().fold(
             Row::default(),

@@ -2,7 +2,7 @@
 //! through the coalescing client. Each stops at the first payment that is not settled.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use holdfast_client::{Client, ClientError, Reply};
@@ -11,8 +11,8 @@ use holdfast_domain::transfers::TransferState;
 use tokio::task::JoinSet;
 
 use crate::LoadError;
-use crate::batches::{Carried, Halves, Leg, Load, carry_all, worker_lost};
-use crate::figures::Latency;
+use crate::batches::{Carried, Halves, Leg, Load, all_end, carry_all};
+use crate::figures::{Latency, lock};
 use crate::options::EXPIRY;
 use crate::payments::{Payers, Payments, after};
 
@@ -49,7 +49,6 @@ pub struct Case {
 
 impl Case {
     /// A line's name.
-    #[must_use]
     pub fn name(&self) -> String {
         let hot = if self.payers == Payers::Hot { ", one hot payer" } else { "" };
         match self.way {
@@ -139,16 +138,10 @@ impl Singles {
             let singles = Arc::clone(&self);
             tasks.spawn(async move { singles.work().await });
         }
-        while let Some(ended) = tasks.join_next().await {
-            ended.map_err(worker_lost)??;
-        }
+        all_end(tasks).await?;
         let took = started.elapsed();
-        let driven = std::mem::take(&mut *self.lock());
+        let driven = std::mem::take(&mut *lock(&self.driven));
         Ok(Driven { took, ..driven })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Driven> {
-        self.driven.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn work(&self) -> Result<(), LoadError> {
@@ -166,7 +159,7 @@ impl Singles {
             let fulfil = self.client.fulfil(self.payments.fulfil(number)).await;
             settled("a fulfil", fulfil.map(|reply| [reply]), TransferState::Committed)?;
             let fulfilled = prepared.elapsed();
-            let mut driven = self.lock();
+            let mut driven = lock(&self.driven);
             driven.prepare.record(prepared - started);
             driven.fulfil.record(fulfilled);
             driven.payment.record(prepared - started + fulfilled);

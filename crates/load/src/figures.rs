@@ -1,6 +1,7 @@
 //! What is counted while a clock runs: times, names and rates.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -31,13 +32,11 @@ impl Latency {
     }
 
     /// How many times were counted.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
     /// The shape of it, in microseconds.
-    #[must_use]
     pub fn percentiles(&self) -> Percentiles {
         Percentiles::of(&self.0)
     }
@@ -47,6 +46,11 @@ impl Serialize for Latency {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.percentiles().serialize(serializer)
     }
+}
+
+/// What several count in, one at a time. What one that panicked has counted stays.
+pub fn lock<T>(counts: &Mutex<T>) -> MutexGuard<'_, T> {
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How often each name was met, such as that of a refusal.
@@ -60,21 +64,12 @@ impl Counts {
         *self.0.entry(name.into()).or_default() += 1;
     }
 
-    /// Takes in what another has counted.
-    pub fn add(&mut self, other: Counts) {
-        for (name, count) in other.0 {
-            *self.0.entry(name).or_default() += count;
-        }
-    }
-
     /// All together.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.0.values().sum()
     }
 
     /// Whether nothing was met.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -99,7 +94,6 @@ pub struct Percentiles {
 
 impl Percentiles {
     /// Of what was recorded, in the unit of the histogram.
-    #[must_use]
     pub fn of(histogram: &Histogram<u64>) -> Percentiles {
         Percentiles {
             p50: histogram.value_at_quantile(0.5),
@@ -119,26 +113,22 @@ impl Percentiles {
 }
 
 /// Whole microseconds; what does not fit is as long as can be.
-#[must_use]
 pub fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// How many in a second, if so many took so long.
-#[must_use]
 pub fn per_second(count: u64, took: Duration) -> f64 {
     per(count, 1) / took.as_secs_f64().max(f64::MIN_POSITIVE)
 }
 
 /// A quotient for the eye.
-#[must_use]
 #[allow(clippy::cast_precision_loss, reason = "a printed rate")]
 pub fn per(total: u64, count: u64) -> f64 {
     total as f64 / count.max(1) as f64
 }
 
 /// The middle one (the lower of two).
-#[must_use]
 pub fn median(rates: &[f64]) -> f64 {
     let mut sorted = rates.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -153,7 +143,6 @@ pub fn median_of<T>(all: &[T], rate: impl Fn(&T) -> f64) -> Option<&T> {
 }
 
 /// The middle one of what is sorted (the lower of two); `None` of nothing.
-#[must_use]
 pub fn middle<T>(sorted: &[T]) -> Option<&T> {
     sorted.get((sorted.len().max(1) - 1) / 2)
 }

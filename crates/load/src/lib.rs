@@ -41,7 +41,7 @@ pub mod wire;
 pub use disk::{Disk, probe};
 pub use error::LoadError;
 
-/// How a load ended: its figures, and what is wrong with the run besides them.
+/// How a load ended: its figures, and what is wrong with the run beside them.
 #[derive(Debug)]
 pub struct Loaded {
     /// What the callers felt.

@@ -27,7 +27,6 @@ pub struct Head(String);
 
 impl Head {
     /// Of requests to that address with that key.
-    #[must_use]
     pub fn of(address: &str, key: Option<&str>) -> Head {
         let key = key.map_or_else(String::new, |key| {
             // A line's end would begin another header.

@@ -56,7 +56,7 @@ pub fn load_average() -> String {
 }
 
 /// The value of a `name : value` line.
-fn field(file: &str, name: &str) -> Option<String> {
+pub fn field(file: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find(|line| line.starts_with(name))?;
     Some(line.split_once(':')?.1.trim().to_owned())

@@ -9,7 +9,7 @@ use holdfast_client::Client;
 
 use crate::LoadError;
 use crate::figures::per;
-use crate::machine::kilobytes;
+use crate::machine::{field, kilobytes};
 use crate::report::Row;
 
 /// What a process has used so far.
@@ -29,18 +29,13 @@ pub struct Usage {
 impl Usage {
     /// Of process `pid`; what cannot be read counts as nothing.
     pub fn of(pid: u32) -> Usage {
-        let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
-        let value = |text: &str, name: &str| {
-            text.lines()
-                .find_map(|line| line.strip_prefix(name))
-                .map(|rest| rest.trim_start_matches(':').trim().to_owned())
-        };
-        let status = read("status");
+        let read = |file: &str, name: &str| field(&format!("/proc/{pid}/{file}"), name);
+        let memory = |name| read("status", name).and_then(|text| kilobytes(&text)).unwrap_or(0);
         Usage {
-            cpu_us: cpu_us(&read("stat")).unwrap_or(0),
-            dirtied_bytes: value(&read("io"), "write_bytes").and_then(|text| text.parse().ok()).unwrap_or(0),
-            rss_bytes: value(&status, "VmRSS").and_then(|text| kilobytes(&text)).unwrap_or(0),
-            rss_peak_bytes: value(&status, "VmHWM").and_then(|text| kilobytes(&text)).unwrap_or(0),
+            cpu_us: Stat::of(pid).map_or(0, |stat| stat.cpu_us),
+            dirtied_bytes: read("io", "write_bytes").and_then(|text| text.parse().ok()).unwrap_or(0),
+            rss_bytes: memory("VmRSS"),
+            rss_peak_bytes: memory("VmHWM"),
         }
     }
 
@@ -52,12 +47,34 @@ impl Usage {
     }
 }
 
-/// User and system time are the 14th and 15th field; the second one is a name that may hold anything but `)`.
-fn cpu_us(stat: &str) -> Option<u64> {
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
-    let user: u64 = fields.next()?.parse().ok()?;
-    let system: u64 = fields.next()?.parse().ok()?;
-    Some((user + system) * (1_000_000 / rustix::param::clock_ticks_per_second()))
+/// What the kernel tells of a process in one line.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// Whose child it is.
+    pub parent: u32,
+    /// Its own user and system time, in microseconds.
+    pub cpu_us: u64,
+    /// That of its children that have ended.
+    pub ended_children_us: u64,
+}
+
+impl Stat {
+    /// Of process `pid`, if it is there.
+    pub fn of(pid: u32) -> Option<Stat> {
+        Stat::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// The second field is a name that may hold anything but `)`.
+    fn parse(text: &str) -> Option<Stat> {
+        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+        let number = |at: usize| -> Option<u64> { fields.get(at)?.parse().ok() };
+        let tick_us = 1_000_000 / rustix::param::clock_ticks_per_second();
+        Some(Stat {
+            parent: u32::try_from(number(1)?).ok()?,
+            cpu_us: (number(11)? + number(12)?) * tick_us,
+            ended_children_us: (number(13)? + number(14)?) * tick_us,
+        })
+    }
 }
 
 /// Bytes written to the device under `directory` so far, by whomever; `None` where the kernel does not tell.
@@ -96,7 +113,6 @@ impl Counters {
     }
 
     /// The value of a metric by its whole name, if the server tells it.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<f64> {
         self.0.get(name).copied()
     }
@@ -111,14 +127,6 @@ impl Counters {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count, and not below zero")]
     pub fn since(&self, before: &Counters, name: &str) -> u64 {
         self.value_since(before, name) as u64
-    }
-
-    fn frames_since(&self, before: &Counters) -> u64 {
-        self.since(before, "holdfast_frames_total")
-    }
-
-    fn records_since(&self, before: &Counters) -> u64 {
-        self.since(before, "holdfast_records_total")
     }
 
     /// Nanoseconds of each stage.
@@ -177,16 +185,14 @@ impl Reading {
     }
 
     /// By how much a counter has grown since an earlier reading.
-    #[must_use]
     pub fn counted_since(&self, before: &Reading, name: &str) -> u64 {
         self.counters.since(&before.counters, name)
     }
 
     /// What each of `rounds` cost since an earlier reading.
-    #[must_use]
     pub fn costs_since(&self, before: &Reading, rounds: u64) -> Costs {
         let each = |after: u64, before: u64| per(after.saturating_sub(before), rounds);
-        let frames = self.counters.frames_since(&before.counters);
+        let frames = self.counted_since(before, "holdfast_frames_total");
         let stages = self.counters.stages_since(&before.counters).into_iter();
         Costs {
             server_cpu_us: each(self.server.cpu_us, before.server.cpu_us),
@@ -195,7 +201,7 @@ impl Reading {
             dirtied_bytes: each(self.server.dirtied_bytes, before.server.dirtied_bytes),
             rss_peak_bytes: self.server.rss_peak_bytes,
             frames,
-            records_per_frame: per(self.counters.records_since(&before.counters), frames),
+            records_per_frame: per(self.counted_since(before, "holdfast_records_total"), frames),
             stage_us: stages.map(|(stage, nanos)| (stage, per(nanos, rounds) / 1e3)).collect(),
         }
     }
@@ -203,7 +209,6 @@ impl Reading {
 
 impl Costs {
     /// The costs as cells of a row.
-    #[must_use]
     pub fn row(&self) -> Row {
         let row =
             Row::default().number("server", self.server_cpu_us, 2).number("client", self.client_cpu_us, 2);
@@ -271,8 +276,8 @@ mod tests {
         let after = Counters::parse(
             "holdfast_frames_total 12\nholdfast_stage_nanoseconds_total{stage=\"append\"} 300\nx 1.5\n",
         );
-        assert_eq!(after.frames_since(&before), 10);
-        assert_eq!(after.records_since(&before), 0);
+        assert_eq!(after.since(&before, "holdfast_frames_total"), 10);
+        assert_eq!(after.since(&before, "holdfast_records_total"), 0);
         assert_eq!(after.stages_since(&before), BTreeMap::from([("append".to_owned(), 300)]));
     }
 
@@ -284,9 +289,16 @@ mod tests {
     }
 
     #[test]
-    fn cpu_time_is_found_behind_any_name() {
-        let stat = "7 (a) b) S 1 1 1 0 -1 0 0 0 0 0 150 50 0 0 20 0";
-        assert_eq!(cpu_us(stat), Some(200 * (1_000_000 / rustix::param::clock_ticks_per_second())));
+    fn a_process_is_read_behind_any_name() {
+        let tick_us = 1_000_000 / rustix::param::clock_ticks_per_second();
+        for (text, parent, children) in [
+            ("7 (a) b) S 1 1 1 0 -1 0 0 0 0 0 150 50 0 0 20 0", 1, 0),
+            ("7 (a) b) S 3 1 1 0 -1 0 0 0 0 0 150 50 20 5 20 0", 3, 25),
+        ] {
+            let read = Stat { parent, cpu_us: 200 * tick_us, ended_children_us: children * tick_us };
+            assert_eq!(Stat::parse(text), Some(read));
+        }
+        assert_eq!(Stat::parse("7 (a) S"), None);
     }
 
     #[test]

@@ -50,7 +50,6 @@ pub struct Hub {
 
 impl Hub {
     /// A hub that asks for no key.
-    #[must_use]
     pub fn at(address: &str) -> Hub {
         Hub { address: address.to_owned(), key: None }
     }

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::LoadError;
 use crate::bar::Bar;
+use crate::batches::worker_lost;
 use crate::figures::{Latency, micros, per_second};
 use crate::options::{CALL_DEADLINE, LOAD_SECONDS_DEFAULT, LOAD_SECONDS_MAX, Pacing};
 use crate::report::{Report, Row, grouped, millis};
@@ -39,7 +40,6 @@ pub struct Starts {
 
 impl Starts {
     /// At most `count` rounds, within `time`, by so many workers.
-    #[must_use]
     pub fn new(name: &'static str, rate: Option<u64>, count: u64, time: Duration, workers: usize) -> Starts {
         let due = rate.map(|_| Semaphore::new(0));
         let (next, late_us) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -47,7 +47,6 @@ impl Starts {
     }
 
     /// As a load is asked for, `count` rounds at most.
-    #[must_use]
     pub fn paced(name: &'static str, pacing: &Pacing, count: Option<u64>) -> Starts {
         let seconds = pacing.seconds.unwrap_or(match count {
             Some(_) => LOAD_SECONDS_MAX,
@@ -123,7 +122,6 @@ impl Starts {
 
 impl Starts {
     /// The figures and the table that every load has: `count` rounds took so long, and each of their parts as long.
-    #[must_use]
     pub fn report(&self, pacing: &Pacing, count: u64, took: Duration, parts: &[(&str, &Latency)]) -> Report {
         let mut report = Report::default();
         report.figure("seconds", took.as_secs_f64());
@@ -162,7 +160,7 @@ where
     let pacer = Pacer::start(starts, bar);
     let mut workers: JoinSet<F::Output> = workers.into_iter().collect();
     while let Some(ended) = workers.join_next().await {
-        add(ended.map_err(|error| LoadError::Refused(format!("a worker ended early: {error}")))?)?;
+        add(ended.map_err(worker_lost)?)?;
     }
     let took = started.elapsed();
     drop(pacer);

@@ -15,7 +15,7 @@ use crate::LoadError;
 
 /// Commands per set-up request at most.
 const SETUP_BATCH: usize = 4_096;
-/// Into how many requests a set-up is divided: a node of a cluster takes the commands of one in turn, each through all hops.
+/// Into how many requests a set-up is divided: a node of the database profile takes the commands of one in turn, each through all hops.
 const SETUP_REQUESTS: usize = 24;
 /// Cap and funds of each account, in whole units: no limit is reached, every limit is tested.
 const FUNDS_UNITS: i64 = 10_000_000_000_000;
@@ -25,26 +25,22 @@ const AMOUNT_MAX: u64 = 1_000_000;
 const CURRENCY: &str = "USD";
 
 /// The wall clock, for expirations.
-#[must_use]
 pub fn now_millis() -> Millis {
     jiff::Timestamp::now().as_millisecond()
 }
 
 /// So long from now.
-#[must_use]
 pub fn after(time: Duration) -> Millis {
     now_millis().saturating_add(Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX))
 }
 
 /// A seed that was given, else another one each time.
-#[must_use]
 pub fn seed_of(given: Option<u64>) -> u64 {
     let now = jiff::Timestamp::now().as_nanosecond();
     given.unwrap_or_else(|| mix(std::process::id().into(), u64::try_from(now).unwrap_or(0)))
 }
 
 /// The currency of all payments.
-#[must_use]
 pub fn currency() -> Currency {
     CURRENCY.parse().expect("three capital letters")
 }
@@ -122,6 +118,15 @@ async fn admin(
     }
 }
 
+/// What fulfils the payment of that number.
+pub fn preimage(seed: u64, number: u64) -> [u8; 32] {
+    let mut preimage = [0; 32];
+    for (word, bytes) in (0..).zip(preimage.chunks_exact_mut(8)) {
+        bytes.copy_from_slice(&mix(seed ^ (0x3b + word), number).to_le_bytes());
+    }
+    preimage
+}
+
 /// A series of payments.
 #[derive(Debug, Clone)]
 pub struct Payments {
@@ -156,14 +161,6 @@ impl Payments {
         (at(payer), at((payer + step) % count))
     }
 
-    fn preimage(&self, number: u64) -> [u8; 32] {
-        let mut preimage = [0; 32];
-        for (word, bytes) in (0..).zip(preimage.chunks_exact_mut(8)) {
-            bytes.copy_from_slice(&mix(self.seed ^ (0x3b + word), number).to_le_bytes());
-        }
-        preimage
-    }
-
     /// The conditions of payments `0..count`, in order.
     pub fn conditions(&self, count: u64) -> Vec<[u8; 32]> {
         (0..count).map(|number| self.condition(number)).collect()
@@ -171,7 +168,7 @@ impl Payments {
 
     /// The condition of one.
     pub fn condition(&self, number: u64) -> [u8; 32] {
-        Sha256::digest(self.preimage(number)).into()
+        Sha256::digest(preimage(self.seed, number)).into()
     }
 
     /// The prepare of one.
@@ -184,7 +181,7 @@ impl Payments {
 
     /// The fulfil of one.
     pub fn fulfil(&self, number: u64) -> Fulfil {
-        Fulfil { id: self.id(number), payee: self.parties(number).1, fulfilment: self.preimage(number) }
+        Fulfil { id: self.id(number), payee: self.parties(number).1, fulfilment: preimage(self.seed, number) }
     }
 }
 

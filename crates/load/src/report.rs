@@ -106,7 +106,6 @@ impl Report {
     }
 
     /// A figure that is there.
-    #[must_use]
     pub fn get(&self, name: &str) -> &Value {
         self.figures.get(name).unwrap_or(&Value::Null)
     }
@@ -182,43 +181,36 @@ impl Row {
     }
 
     /// A text.
-    #[must_use]
     pub fn word(self, column: &str, word: impl Into<String>) -> Row {
         self.with(column, Cell::Word(word.into()))
     }
 
     /// A whole number.
-    #[must_use]
     pub fn count(self, column: &str, count: u64) -> Row {
         self.with(column, Cell::Count(count))
     }
 
     /// Bytes, shown in MiB.
-    #[must_use]
     pub fn mebibytes(self, column: &str, bytes: u64) -> Row {
         self.count(column, bytes.div_ceil(1024 * 1024))
     }
 
     /// A number of which so many decimals are shown.
-    #[must_use]
     pub fn number(self, column: &str, number: f64, decimals: usize) -> Row {
         self.with(column, Cell::Number(number, decimals))
     }
 
     /// The same where it may not have been measured.
-    #[must_use]
     pub fn maybe(self, column: &str, number: Option<f64>, decimals: usize) -> Row {
         self.with(column, number.map_or(Cell::Nothing, |number| Cell::Number(number, decimals)))
     }
 
     /// The same number of every run.
-    #[must_use]
     pub fn each(self, column: &str, numbers: &[f64], decimals: usize) -> Row {
         self.with(column, Cell::Each(numbers.to_vec(), decimals))
     }
 
     /// A latency in milliseconds. Where nothing was measured nothing is shown.
-    #[must_use]
     pub fn latency(self, latency: &Percentiles) -> Row {
         let Percentiles { p50, p90, p99, p99_9, max } = *latency;
         let columns = [("p50", p50), ("p90", p90), ("p99", p99), ("p99.9", p99_9), ("max", max)];
@@ -228,7 +220,6 @@ impl Row {
     }
 
     /// The cells of another row after these.
-    #[must_use]
     pub fn and(mut self, row: Row) -> Row {
         self.0.extend(row.0);
         self
@@ -236,7 +227,6 @@ impl Row {
 }
 
 /// Microseconds as milliseconds.
-#[must_use]
 pub fn millis(micros: u64) -> f64 {
     crate::figures::per(micros, 1_000)
 }
@@ -300,13 +290,11 @@ impl fmt::Display for Report {
 }
 
 /// A number with its thousands apart: `1234567.8` with no decimals is `1,234,568`.
-#[must_use]
 pub fn grouped(number: f64, decimals: usize) -> String {
     thousands(&format!("{number:.decimals$}"))
 }
 
 /// The same of a count.
-#[must_use]
 pub fn grouped_count(count: u64) -> String {
     thousands(&count.to_string())
 }

@@ -39,7 +39,7 @@ impl Server {
         Server::start_with(program, directory, &["--data".into(), data], start_max)
     }
 
-    /// The same with other flags than the place of its data: a node of a cluster has none.
+    /// The same with other flags than the place of its data: a node of the database profile has none.
     pub fn start_with(
         program: &Path,
         directory: &Path,

@@ -48,7 +48,6 @@ impl Charges {
     }
 
     /// Whether anything but credit is ever charged.
-    #[must_use]
     pub const fn are_there(&self) -> bool {
         self.positions || self.tokens
     }

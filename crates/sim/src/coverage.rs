@@ -1,12 +1,13 @@
 //! Which faults struck which files, where in the code, and how it ended. A fault that never strikes proves nothing, so
 //! a soak fails when a cell that is expected stays empty.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use holdfast_disk::simfs::FaultKind;
 
-use crate::{shop_cells, vault_cells};
+/// What a soak must have met, one cell a line.
+const EXPECTED: &str = include_str!("../seeds/expected.txt");
 
 /// What the hub was doing when a fault struck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,34 +72,29 @@ pub struct Hit {
 
 impl Hit {
     /// Whether it is what a loss of power left: there is no way to meet it but to start.
-    #[must_use]
     pub const fn is_aftermath(&self) -> bool {
         matches!(self.phase, Phase::PowerLoss)
     }
 
     /// Whether damage of a file of class `named` can come from it. A file is written under another name, and a write
     /// that went astray harms also what it met.
-    #[must_use]
     pub fn explains(&self, named: &str) -> bool {
         let renamed = self.class == "tmp" && (named == "seg") == (self.phase == Phase::Rotate);
         self.class == named || renamed || self.kind == FaultKind::MisdirectedWrite
     }
 
     /// Whether the harm stays on the medium and may show much later.
-    #[must_use]
     pub const fn is_lasting(&self) -> bool {
         matches!(self.kind, FaultKind::BitRot | FaultKind::LostWrite | FaultKind::MisdirectedWrite)
     }
 }
 
-/// Counts of faults by what they struck and how they ended.
+/// Counts of faults by what they struck and how they ended, and of commands by their answers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Coverage {
     cells: BTreeMap<Hit, BTreeMap<End, u64>>,
-    /// Commands about tokens by how they ended.
-    vault: BTreeMap<(&'static str, &'static str), u64>,
-    /// Commands to the shop by how they ended.
-    shop: BTreeMap<(&'static str, &'static str), u64>,
+    /// By whom a command is for, `tokens` or `shop`, the command, and how it ended.
+    answers: BTreeMap<[&'static str; 3], u64>,
 }
 
 impl Coverage {
@@ -109,12 +105,16 @@ impl Coverage {
 
     /// A command about tokens was answered so.
     pub fn vault(&mut self, command: &'static str, how: &'static str) {
-        *self.vault.entry((command, how)).or_default() += 1;
+        self.answered(["tokens", command, how]);
     }
 
     /// A command to the shop was answered so.
     pub fn shop(&mut self, command: &'static str, how: &'static str) {
-        *self.shop.entry((command, how)).or_default() += 1;
+        self.answered(["shop", command, how]);
+    }
+
+    fn answered(&mut self, cell: [&'static str; 3]) {
+        *self.answers.entry(cell).or_default() += 1;
     }
 
     /// Adds the counts of another run.
@@ -123,94 +123,26 @@ impl Coverage {
             let own = self.cells.entry(hit.clone()).or_default();
             ends.iter().for_each(|(end, count)| *own.entry(*end).or_default() += count);
         }
-        other.vault.iter().for_each(|(cell, count)| *self.vault.entry(*cell).or_default() += count);
-        other.shop.iter().for_each(|(cell, count)| *self.shop.entry(*cell).or_default() += count);
+        other.answers.iter().for_each(|(cell, count)| *self.answers.entry(*cell).or_default() += count);
     }
 
     /// Expected cells that stayed empty.
-    #[must_use]
     pub fn missing(&self) -> Vec<String> {
-        let struck = |kind, class: &str, phase| {
-            self.cells.keys().any(|hit| (hit.kind, hit.class.as_str(), hit.phase) == (kind, class, phase))
-        };
-        let missing = EXPECTED.iter().filter(|(kind, class, phase)| !struck(*kind, class, *phase));
-        let mut missing: Vec<String> =
-            missing.map(|(kind, class, phase)| format!("{} of {class} in {phase:?}", kind.name())).collect();
-        for (end, name) in ENDS {
-            if self.cells.values().all(|ends| !ends.contains_key(&end)) {
-                missing.push(format!("any fault that ends so: {name}"));
-            }
-        }
-        let unmet = vault_cells::EXPECTED.iter().filter(|cell| !self.vault.contains_key(cell));
-        missing.extend(unmet.map(|(command, how)| format!("tokens: {command}, {how}")));
-        let unmet = shop_cells::EXPECTED.iter().filter(|cell| !self.shop.contains_key(cell));
-        missing.extend(unmet.map(|(command, how)| format!("shop: {command}, {how}")));
-        missing
+        let struck =
+            self.cells.keys().map(|hit| format!("{} of {} in {:?}", hit.kind.name(), hit.class, hit.phase));
+        let ended = ENDS.iter().filter(|(end, _)| self.cells.values().any(|ends| ends.contains_key(end)));
+        let ended = ended.map(|(_, name)| format!("any fault that ends so: {name}"));
+        let answered = self.answers.keys().map(|[about, command, how]| format!("{about}: {command}, {how}"));
+        let met: BTreeSet<String> = struck.chain(ended).chain(answered).collect();
+        expected().filter(|cell| !met.contains(*cell)).map(str::to_owned).collect()
     }
 }
 
-/// What a soak must have met.
-const EXPECTED: [(FaultKind, &str, Phase); 48] = {
-    use FaultKind::{
-        BitRot, DiskFull, LengthWithoutData, LostWrite, MisdirectedWrite, NameLost, NameWithoutData,
-        PowerLoss, ReadError, SyncError, TornWrite, UnsyncedLost, WriteError,
-    };
-    use Phase::{Append, Blocks, Checkpoint, Merge, ReadEnded, Recover, Rest, Rotate, Stop};
-    const GONE: Phase = Phase::PowerLoss;
-    [
-        (PowerLoss, "seg", Append),
-        (PowerLoss, "tmp", Rotate),
-        (PowerLoss, "log/", Rotate),
-        (PowerLoss, "blk", Checkpoint),
-        (PowerLoss, "tmp", Checkpoint),
-        (PowerLoss, "ids/", Checkpoint),
-        (PowerLoss, "spent-ids/", Checkpoint),
-        (PowerLoss, "checkpoints/", Checkpoint),
-        (PowerLoss, "tmp", Merge),
-        (PowerLoss, "ids/", Merge),
-        (PowerLoss, "spent-ids/", Merge),
-        (PowerLoss, "seg", Recover),
-        (PowerLoss, "blk", Recover),
-        (PowerLoss, "tmp", Stop),
-        (SyncError, "seg", Append),
-        (SyncError, "tmp", Rotate),
-        (SyncError, "blk", Checkpoint),
-        (SyncError, "tmp", Checkpoint),
-        (SyncError, "ids/", Checkpoint),
-        (SyncError, "checkpoints/", Checkpoint),
-        (SyncError, "tmp", Merge),
-        (WriteError, "seg", Append),
-        (WriteError, "blk", Blocks),
-        (WriteError, "tmp", Checkpoint),
-        (WriteError, "tmp", Merge),
-        (ReadError, "blk", ReadEnded),
-        (ReadError, "run", ReadEnded),
-        (ReadError, "run", Merge),
-        (ReadError, "ckp", Recover),
-        (ReadError, "run", Recover),
-        (ReadError, "seg", Recover),
-        (DiskFull, "tmp", Rotate),
-        (DiskFull, "tmp", Checkpoint),
-        (DiskFull, "tmp", Merge),
-        (LostWrite, "seg", Append),
-        (LostWrite, "blk", Blocks),
-        (LostWrite, "tmp", Checkpoint),
-        (LostWrite, "tmp", Merge),
-        (MisdirectedWrite, "seg", Append),
-        (MisdirectedWrite, "blk", Blocks),
-        (BitRot, "seg", Rest),
-        (BitRot, "ckp", Rest),
-        (BitRot, "blk", Rest),
-        (TornWrite, "seg", GONE),
-        (UnsyncedLost, "blk", GONE),
-        (LengthWithoutData, "tmp", GONE),
-        (NameLost, "run", GONE),
-        (NameWithoutData, "tmp", GONE),
-    ]
-};
+fn expected() -> impl Iterator<Item = &'static str> {
+    EXPECTED.lines().filter(|line| !line.starts_with('#'))
+}
 
 /// The class of the first file that a reason names, as the medium counts them.
-#[must_use]
 pub fn named_class(reason: &str) -> Option<&str> {
     let (_, path) = reason.split_once("/data/")?;
     let path = path.split([' ', ';', ',', ':']).next()?;
@@ -234,11 +166,8 @@ impl fmt::Display for Coverage {
                 }
             }
         }
-        for ((command, how), count) in &self.vault {
-            write!(f, "\ntokens: {command:<12} {how:<45} {count:>13}")?;
-        }
-        for ((command, how), count) in &self.shop {
-            write!(f, "\nshop: {command:<14} {how:<45} {count:>13}")?;
+        for ([about, command, how], count) in &self.answers {
+            write!(f, "\n{:<20} {how:<45} {count:>13}", format!("{about}: {command}"))?;
         }
         Ok(())
     }
@@ -250,11 +179,10 @@ mod tests {
 
     #[test]
     fn what_never_struck_is_missing() {
-        let mut coverage = Coverage::default();
-        let all = EXPECTED.len() + ENDS.len() + vault_cells::EXPECTED.len() + shop_cells::EXPECTED.len();
-        assert_eq!(coverage.missing().len(), all);
-        let (kind, class, phase) = EXPECTED[0];
-        coverage.ended(Hit { kind, class: class.to_owned(), phase }, End::Stopped);
+        let (mut coverage, all) = (Coverage::default(), expected().count());
+        assert_eq!((coverage.missing().len(), all), (all, 164));
+        let hit = Hit { kind: FaultKind::PowerLoss, class: "seg".to_owned(), phase: Phase::Append };
+        coverage.ended(hit, End::Stopped);
         assert_eq!(coverage.missing().len(), all - 2);
         let twice = {
             let mut sum = coverage.clone();
@@ -262,11 +190,9 @@ mod tests {
             sum
         };
         assert!(twice.to_string().ends_with("2             -             -             -"), "{twice}");
-        let (command, how) = vault_cells::EXPECTED[0];
-        coverage.vault(command, how);
+        coverage.vault("issue", "done");
         assert_eq!(coverage.missing().len(), all - 3);
-        let (command, how) = shop_cells::EXPECTED[0];
-        coverage.shop(command, how);
+        coverage.shop("user", "done");
         assert_eq!(coverage.missing().len(), all - 4);
     }
 

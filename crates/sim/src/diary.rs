@@ -41,7 +41,6 @@ pub struct Entry {
 
 impl Entry {
     /// Whether it is a spend that happened, or is about an order that was paid.
-    #[must_use]
     pub fn is_spent(&self) -> bool {
         let Standing::Answered(outcome) = &self.standing else { return false };
         let is_paid = |answer: &CheckoutAnswer| {
@@ -60,10 +59,12 @@ impl Entry {
 /// Every command ever sent.
 #[derive(Debug, Default)]
 pub struct Diary {
-    entries: Vec<Entry>,
+    /// Every command by its place.
+    pub entries: Vec<Entry>,
     waiting: BTreeMap<Ticket, Vec<CommandNumber>>,
     next_ticket: Ticket,
-    named: Named,
+    /// Everything that was ever named.
+    pub named: Named,
 }
 
 /// What was ever named, right or wrong, and can be looked up by its name alone.
@@ -104,21 +105,8 @@ impl Named {
 }
 
 impl Diary {
-    /// Every command by its place.
-    #[must_use]
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
-    }
-
-    /// Everything that was ever named.
-    #[must_use]
-    pub const fn named(&self) -> &Named {
-        &self.named
-    }
-
     /// Transfers that may have a row: a prepare was answered, or its outcome is not known. One that was refused
     /// each time it was sent left nothing. Asked when nothing waits for an answer.
-    #[must_use]
     pub fn may_exist(&self) -> BTreeSet<TransferId> {
         let sent = self.entries.iter().filter(|entry| entry.standing != Standing::NotTaken);
         sent.filter_map(|entry| entry.command.transfer()).collect()
@@ -148,7 +136,6 @@ impl Diary {
     }
 
     /// How many commands wait under that ticket.
-    #[must_use]
     pub fn waiting(&self, ticket: Ticket) -> u64 {
         self.waiting.get(&ticket).map_or(0, |places| places.len() as u64)
     }
@@ -198,7 +185,6 @@ impl Diary {
     /// prepares that have a row, the fulfil or abort that a transfer took, everything about a transfer that has
     /// ended, movements of funds that were accepted, issues, spends and updates of tokens that were, and in the
     /// shop what is made, what is paid and words about tries that are over.
-    #[must_use]
     pub fn settled(&self, store: &MemoryStore) -> Vec<CommandNumber> {
         let is_settled = |entry: &Entry| match (&entry.command, &entry.standing) {
             (Command::Prepare(_), Standing::Answered(outcome)) => outcome.state.is_some(),
@@ -229,13 +215,11 @@ impl Diary {
     }
 
     /// Transfers that were ever named by a command.
-    #[must_use]
     pub fn transfers(&self) -> BTreeSet<TransferId> {
         self.entries.iter().filter_map(|entry| entry.command.transfer()).collect()
     }
 
     /// The commands whose outcome is not known.
-    #[must_use]
     pub fn unknown(&self) -> Vec<CommandNumber> {
         let unknown = |place: &CommandNumber| self.entries[*place].standing == Standing::Unknown;
         (0..self.entries.len()).filter(unknown).collect()

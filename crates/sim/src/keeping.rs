@@ -19,7 +19,7 @@ impl Simulation {
 
     fn begin_checkpoint(&mut self) {
         if let Some(hub) = &mut self.hub {
-            let begun = hub.begin_checkpoint();
+            let begun = hub.writer.begin_checkpoint();
             self.trace.note(format_args!("checkpoint begun: {begun}"));
         }
     }

@@ -17,6 +17,7 @@
 //! | `time` | time passes; the wall clock is set wrong and right again |
 //! | `turn` | one turn of the hub, looked at from all sides |
 //! | `run` | the steps of a run, and the healing at its end |
+//! | `seeds` | many runs on several threads |
 //! | `witness` | every durable frame decided a second time |
 //! | `invariants` | what must always hold, one file each |
 //! | `tally`, `census`, `trace` | what happened |
@@ -29,7 +30,7 @@ mod clients;
 mod clock;
 mod coverage;
 mod diary;
-pub mod invariants;
+mod invariants;
 mod keeping;
 mod life;
 mod medium;
@@ -39,6 +40,7 @@ mod process;
 mod random;
 mod rows;
 mod run;
+mod seeds;
 mod shop_cells;
 mod shop_clients;
 mod tally;
@@ -53,4 +55,5 @@ mod world;
 pub use coverage::Coverage;
 pub use invariants::{Invariant, Violation};
 pub use run::{Report, run, run_traced};
+pub use seeds::{Sum, run_all};
 pub use tally::Tally;

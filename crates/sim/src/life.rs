@@ -52,7 +52,7 @@ impl Simulation {
     /// Fills the next segment ahead. A failure there costs nothing but the spare.
     pub(crate) fn prepare_spare(&mut self) {
         let Some(hub) = &self.hub else { return };
-        let prepared = hub.prepare_spare();
+        let prepared = hub.spare.prepare_if_wanted();
         self.trace.note(format_args!("spare: {:?}", prepared.as_ref().ok()));
         self.tally.spares += u64::from(prepared.is_ok_and(|made| made));
         self.after(Phase::Rotate);
@@ -70,7 +70,7 @@ impl Simulation {
         }
         if stopped {
             self.stopped();
-            let known = self.diary.entries().len();
+            let known = self.diary.entries.len();
             if known > 0 {
                 let place = self.random.index(known);
                 self.send_to_stopped(place);
@@ -80,10 +80,8 @@ impl Simulation {
         if self.fs.is_frozen() {
             self.tally.crashes_at_sync += 1;
             self.lose_power();
-        } else if self.random.chance(50) {
-            self.lose_power();
         } else {
-            self.kill();
+            self.go_down();
         }
         self.start();
     }
@@ -100,8 +98,8 @@ impl Simulation {
         }
         let excused = if damaged { self.medium.explains(&reason) } else { self.medium.told > 0 };
         if !excused {
-            let said = Err(format!("the hub stopped, and nothing had struck: {reason}"));
-            self.findings.take(Invariant::FaultsAreNeverBelieved, said);
+            let said = format!("the hub stopped, and nothing had struck: {reason}");
+            self.findings.broken(Invariant::FaultsAreNeverBelieved, said);
         }
         if damaged {
             self.medium.found(End::Stopped, &reason);
@@ -116,12 +114,12 @@ impl Simulation {
     fn send_to_stopped(&mut self, place: usize) {
         let Some(hub) = &self.hub else { return };
         let end = hub.core().end();
-        let command = self.diary.entries()[place].command.clone();
+        let command = self.diary.entries[place].command.clone();
         let taken = hub.submit(0, vec![command]);
         self.tally.refused_stopped += 1;
         if taken.is_ok() {
-            let said = Err(format!("a hub that stopped at {end} takes commands"));
-            self.findings.take(Invariant::TheHubGoesOn, said);
+            let said = format!("a hub that stopped at {end} takes commands");
+            self.findings.broken(Invariant::TheHubGoesOn, said);
         }
     }
 
@@ -140,6 +138,15 @@ impl Simulation {
         self.end_life();
     }
 
+    /// One of both.
+    fn go_down(&mut self) {
+        if self.random.chance(50) {
+            self.lose_power();
+        } else {
+            self.kill();
+        }
+    }
+
     fn end_life(&mut self) {
         self.after(Phase::Rest);
         self.medium.ended(End::NoEffect);
@@ -153,25 +160,21 @@ impl Simulation {
     fn stop_cleanly(&mut self) {
         self.turn_until_idle();
         let Some(hub) = self.hub.as_mut().filter(|hub| !hub.has_stopped()) else { return };
-        let ended = hub.end();
+        let ended = hub.writer.end_by_hand();
         let end = hub.core().end();
         self.trace.note(format_args!("ended at {end}: {ended}"));
         self.after(Phase::Stop);
         if !ended {
             self.tally.clean_stops_failed += 1;
             if self.medium.told == 0 && !self.medium.has_harmed_store() {
-                let said = Err("a clean stop failed, and nothing had struck".to_owned());
-                self.findings.take(Invariant::FaultsAreNeverBelieved, said);
+                let said = "a clean stop failed, and nothing had struck";
+                self.findings.broken(Invariant::FaultsAreNeverBelieved, said);
             }
             self.medium.ended(End::Stopped);
             return;
         }
         self.tally.clean_stops += 1;
-        if self.random.chance(50) {
-            self.lose_power();
-        } else {
-            self.kill();
-        }
+        self.go_down();
         let frames = self.auditors.faults.frames();
         if let Some(said) = self.medium.maybe_rot_at_rest(&self.fs, frames, &mut self.random) {
             self.trace.note(format_args!("{said}"));
@@ -184,8 +187,8 @@ impl Simulation {
         self.start();
         let whole = !self.removed && !harmed && self.medium.log.is_none();
         if let Some(hub) = self.hub.as_ref().filter(|hub| whole && hub.checkpoint != end) {
-            let said = Err(format!("a clean stop at {end}, and the start began at {}", hub.checkpoint));
-            self.findings.take(Invariant::TheHubGoesOn, said);
+            let said = format!("a clean stop at {end}, and the start began at {}", hub.checkpoint);
+            self.findings.broken(Invariant::TheHubGoesOn, said);
         }
     }
 
@@ -228,8 +231,8 @@ impl Simulation {
             }
         }
         if self.goes_on() && self.hub.is_none() {
-            let said = Err(format!("the hub does not start in {ATTEMPTS} attempts"));
-            self.findings.take(Invariant::TheHubGoesOn, said);
+            let said = format!("the hub does not start in {ATTEMPTS} attempts");
+            self.findings.broken(Invariant::TheHubGoesOn, said);
         }
     }
 
@@ -245,8 +248,8 @@ impl Simulation {
             Blame::Log => self.medium.log.is_some(),
         };
         if !excused {
-            let said = Err(format!("the hub does not start, and nothing has struck: {error}"));
-            self.findings.take(Invariant::FaultsAreNeverBelieved, said);
+            let said = format!("the hub does not start, and nothing has struck: {error}");
+            self.findings.broken(Invariant::FaultsAreNeverBelieved, said);
         }
         if blame == Blame::System {
             self.medium.ended(End::StartRefused);
@@ -325,8 +328,8 @@ impl Simulation {
         }
         if let Some((end, chain)) = self.undurable.take() {
             if end == found.0 && chain != found.1 {
-                let said = Err(format!("a restart decides the last frame before {end} otherwise"));
-                self.findings.take(Invariant::ReplayChangesNothing, said);
+                let said = format!("a restart decides the last frame before {end} otherwise");
+                self.findings.broken(Invariant::ReplayChangesNothing, said);
             }
             self.tally.vanished_unacknowledged += u64::from(end > found.0);
         }
@@ -336,12 +339,9 @@ impl Simulation {
             return;
         }
         self.auditors.faults.durable(found.0, found.1);
-        let survives = self.auditors.acknowledged.restarted(self.witness.core(), &self.diary);
-        self.findings.take(Invariant::AcknowledgedSurvives, survives);
-        let tokens = self.auditors.tokens.restarted(self.witness.core().store(), &self.diary);
-        self.findings.take(Invariant::TokensAreHeldOnce, tokens);
-        let orders = self.auditors.shop.restarted(self.witness.core().store(), &self.diary);
-        self.findings.take(Invariant::OrdersArePaidOnce, orders);
+        for (invariant, said) in self.auditors.restarted(&self.witness.core, &self.diary) {
+            self.findings.take(invariant, said);
+        }
         self.index_loads();
         if self.auditors.tokens.has_live_lock() {
             self.medium.coverage.vault("restart", "with a live lock");
@@ -369,13 +369,10 @@ impl Simulation {
     fn clients_miss_something(&mut self) {
         let Some(hub) = &self.hub else { return };
         let mut fresh = crate::witness::Witness::default();
-        if fresh.catch_up(hub.reader(), |_| {}).is_ok() {
-            let survives = self.auditors.acknowledged.restarted(fresh.core(), &self.diary);
-            self.findings.take(Invariant::AcknowledgedSurvives, survives);
-            let tokens = self.auditors.tokens.restarted(fresh.core().store(), &self.diary);
-            self.findings.take(Invariant::AcknowledgedSurvives, tokens);
-            let orders = self.auditors.shop.restarted(fresh.core().store(), &self.diary);
-            self.findings.take(Invariant::AcknowledgedSurvives, orders);
+        if fresh.catch_up(&hub.reader, |_| {}).is_ok() {
+            for (_, said) in self.auditors.restarted(&fresh.core, &self.diary) {
+                self.findings.take(Invariant::AcknowledgedSurvives, said);
+            }
         }
     }
 
@@ -401,8 +398,8 @@ impl Simulation {
             self.start();
             let Some(hub) = self.hub.as_ref().filter(|_| self.goes_on()) else { return };
             if *hub.core().progress() != before {
-                let said = Err(format!("a restart at rest: {:?} for {before:?}", hub.core().progress()));
-                self.findings.take(Invariant::ReplayChangesNothing, said);
+                let said = format!("a restart at rest: {:?} for {before:?}", hub.core().progress());
+                self.findings.broken(Invariant::ReplayChangesNothing, said);
             }
         }
     }

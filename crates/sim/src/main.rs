@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Instant;
 
 use clap::Parser;
-use holdfast_sim::{Coverage, Report, Tally, run, run_traced};
+use holdfast_sim::{Report, run, run_all, run_traced};
 
 /// Runs the simulator.
 #[derive(Debug, Parser)]
@@ -23,7 +23,7 @@ struct Arguments {
     coverage: bool,
     /// Threads to run seeds on; as many as there are cores by default
     #[arg(long, value_name = "N")]
-    threads: Option<NonZero<u64>>,
+    threads: Option<NonZero<usize>>,
     /// Print every event
     #[arg(long, requires = "seed")]
     trace: bool,
@@ -35,35 +35,16 @@ fn seeds(text: &str) -> Result<(u64, u64), String> {
     Ok((parse(first)?, parse(end)?))
 }
 
-/// What many runs came to.
-#[derive(Default)]
-struct Sum {
-    tally: Tally,
-    coverage: Coverage,
-    broken: u64,
-}
-
-impl Sum {
-    fn add(&mut self, other: &Sum) {
-        self.tally.add(&other.tally);
-        self.coverage.add(&other.coverage);
-        self.broken += other.broken;
-    }
-}
-
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let (first, end) = arguments.seed.map_or(arguments.seeds, |seed| (seed, seed + 1));
-    let cores = || thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let cores = || thread::available_parallelism().map_or(1, NonZero::get);
     let threads = arguments.threads.map_or_else(cores, NonZero::get);
     let started = Instant::now();
-    let mut sum = Sum::default();
-    thread::scope(|scope| {
-        let share = |thread| scope.spawn(move || run_share(first + thread, end, threads, arguments.trace));
-        let shares: Vec<_> = (0..threads).map(share).collect();
-        for share in shares {
-            sum.add(&share.join().expect("a run catches its own panics"));
-        }
+    let sum = run_all(first..end, threads, |seed| {
+        let report = if arguments.trace { run_traced(seed) } else { run(seed) };
+        show(&report);
+        report
     });
     for (name, count) in sum.tally.entries() {
         println!("{name:>26} {count}");
@@ -73,28 +54,13 @@ fn main() -> ExitCode {
         println!("\n{}\n", sum.coverage);
         missing.iter().for_each(|cell| println!("never struck: {cell}"));
     }
-    let broken = sum.broken;
+    let broken = sum.broken.len();
     println!("{} seeds in {:.1?}, {broken} with violations", end.saturating_sub(first), started.elapsed());
     if broken == 0 && missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs every `threads`-th seed from `first` on. Each run is as deterministic as alone.
-fn run_share(first: u64, end: u64, threads: u64, trace: bool) -> Sum {
-    let mut sum = Sum::default();
-    let mut seed = first;
-    while seed < end {
-        let report = if trace { run_traced(seed) } else { run(seed) };
-        sum.tally.add(&report.tally);
-        sum.coverage.add(&report.coverage);
-        sum.broken += u64::from(!report.violations.is_empty());
-        report.trace.iter().for_each(|line| println!("{line}"));
-        show_violations(&report);
-        seed += threads;
-    }
-    sum
-}
-
-fn show_violations(report: &Report) {
+fn show(report: &Report) {
+    report.trace.iter().for_each(|line| println!("{line}"));
     for violation in &report.violations {
         println!("seed {}: {violation}", report.seed);
     }

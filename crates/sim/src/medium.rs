@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use holdfast_disk::simfs::{FaultKind, Pace};
@@ -16,9 +17,10 @@ use crate::process::{LOG, STORE};
 use crate::random::Random;
 
 /// What the medium of a run is like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Temper {
     /// It loses power, and fails now and then.
+    #[default]
     Honest,
     /// It fails often, is full or slow.
     Failing,
@@ -57,6 +59,7 @@ struct Armed {
 }
 
 /// The state of the medium as far as a run must know it.
+#[derive(Default)]
 pub struct Medium {
     /// What it is like.
     pub temper: Temper,
@@ -95,35 +98,20 @@ impl Medium {
             70..88 => Temper::LiesAboutStore,
             _ => Temper::LiesAboutLog,
         };
-        Medium {
-            temper,
-            log: None,
-            store_harmed: Vec::new(),
-            mark_harmed: false,
-            lies_left: match temper {
-                Temper::LiesAboutStore => 1 + u32::try_from(random.below(3)).expect("few"),
-                Temper::LiesAboutLog => 1,
-                _ => 0,
-            },
-            full_for: 0,
-            slow_for: 0,
-            armed: Vec::new(),
-            seen: BTreeMap::new(),
-            busy_nanos: 0,
-            open: Vec::new(),
-            coverage: Coverage::default(),
-            told: 0,
-        }
+        let lies_left = match temper {
+            Temper::LiesAboutStore => 1 + u32::try_from(random.below(3)).expect("few"),
+            Temper::LiesAboutLog => 1,
+            _ => 0,
+        };
+        Medium { temper, lies_left, ..Medium::default() }
     }
 
     /// Whether it has lied about what is derived from the log.
-    #[must_use]
     pub const fn has_harmed_store(&self) -> bool {
         !self.store_harmed.is_empty()
     }
 
     /// Whether a lie explains that somebody complains so: it must be about a file that was harmed, and no other.
-    #[must_use]
     pub fn explains(&self, reason: &str) -> bool {
         self.store_harmed.iter().any(|harmed| reason.contains(harmed))
     }
@@ -134,7 +122,6 @@ impl Medium {
     }
 
     /// Whether errors come often.
-    #[must_use]
     pub fn is_failing(&self) -> bool {
         self.temper == Temper::Failing
     }
@@ -171,7 +158,7 @@ impl Medium {
                     "/log",
                     "mark",
                 ]);
-                let once = Mutex::new(false);
+                let done = AtomicBool::new(false);
                 fs.fail_syncs_of(move |path| {
                     let text = path.to_string_lossy();
                     let meant = match what {
@@ -180,8 +167,7 @@ impl Medium {
                         "mark" => text.ends_with("end.tmp"),
                         other => text.ends_with(other),
                     };
-                    meant
-                        && !std::mem::replace(&mut *once.lock().unwrap_or_else(PoisonError::into_inner), true)
+                    meant && !done.swap(true, Relaxed)
                 });
                 "a sync of one kind of file will fail"
             }
@@ -414,14 +400,9 @@ fn once(
     pass: u64,
     struck: Arc<Mutex<Option<PathBuf>>>,
 ) -> impl Fn(&Path) -> bool + Send + 'static {
-    let left = Mutex::new(pass);
+    let passed = AtomicU64::new(0);
     move |path| {
-        if is_log(path) != log {
-            return false;
-        }
-        let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
-        if *left > 0 {
-            *left -= 1;
+        if is_log(path) != log || passed.fetch_add(1, Relaxed) < pass {
             return false;
         }
         *struck.lock().unwrap_or_else(PoisonError::into_inner) = Some(path.to_owned());

@@ -28,7 +28,7 @@ struct HeardQuestion {
 }
 
 /// Both sides, as far as they are outside.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct OutsideSides {
     honest: bool,
     asked: Vec<HeardQuestion>,
@@ -38,11 +38,10 @@ pub struct OutsideSides {
 impl OutsideSides {
     /// Those of one run.
     pub fn draw(random: &mut Random) -> OutsideSides {
-        OutsideSides { honest: random.chance(60), asked: Vec::new(), branches: BTreeMap::new() }
+        OutsideSides { honest: random.chance(60), ..OutsideSides::default() }
     }
 
     /// What honest sides did for each try; `None` if they are not honest.
-    #[must_use]
     pub fn rows(&self) -> Option<&BTreeMap<(TryKey, Side), Branch>> {
         Some(&self.branches).filter(|_| self.honest)
     }
@@ -58,7 +57,6 @@ impl OutsideSides {
     }
 
     /// The order of something that was asked lately.
-    #[must_use]
     pub fn last_asked(&self, random: &mut Random) -> Option<OrderId> {
         Some(self.asked[self.lately(random)?].key.order_id.clone())
     }

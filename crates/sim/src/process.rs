@@ -13,9 +13,7 @@ use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{
     Core, Health, Intake, Journal, Keeper, OpenError, Opened, Status, Submission, Turn, Writer, log_folder,
 };
-use holdfast_log::{
-    BLOCK, FileSystem, Log, LogError, LogId, OpenReport, Reader, SegmentOptions, SimFs, SparePreparer,
-};
+use holdfast_log::{BLOCK, FileSystem, Log, LogId, OpenReport, Reader, SegmentOptions, SimFs, SparePreparer};
 use holdfast_store::LocalStore;
 
 use crate::clock::SimClock;
@@ -51,11 +49,15 @@ impl Inbox {
 /// A running hub, driven by hand.
 pub struct Process {
     _lock: DirLock,
-    writer: Writer,
-    intake: Arc<Intake>,
+    /// Decides, and has what the store has to do done.
+    pub writer: Writer,
+    /// Where commands wait.
+    pub intake: Arc<Intake>,
     health: Arc<Health>,
-    reader: Reader,
-    spare: SparePreparer,
+    /// Reads the log beside the writer.
+    pub reader: Reader,
+    /// Prepares the next segment ahead, as the hub's second thread would.
+    pub spare: SparePreparer,
     inbox: Inbox,
     /// The options of this life.
     pub options: HubOptions,
@@ -127,22 +129,17 @@ impl Process {
         self.writer.core()
     }
 
-    /// Reads the log beside the writer.
-    pub const fn reader(&self) -> &Reader {
-        &self.reader
-    }
-
-    /// Whether the log has failed.
-    pub fn has_stopped(&self) -> bool {
-        matches!(self.health.status(), Status::Stopped(_))
-    }
-
     /// Why the hub has stopped, if it has.
     pub fn stopped(&self) -> Option<String> {
         match self.health.status() {
             Status::Stopped(reason) => Some(reason),
             _ => None,
         }
+    }
+
+    /// Whether it has.
+    pub fn has_stopped(&self) -> bool {
+        self.stopped().is_some()
     }
 
     /// What the next of the store's jobs is about.
@@ -162,16 +159,6 @@ impl Process {
         self.writer.run_job(merge).is_none_or(|done| done.is_ok())
     }
 
-    /// Begins a checkpoint, if none is being made.
-    pub fn begin_checkpoint(&mut self) -> bool {
-        self.writer.begin_checkpoint()
-    }
-
-    /// Ends as a hub does that is asked to; `false` if it could not leave a checkpoint and mark the log.
-    pub fn end(&mut self) -> bool {
-        self.writer.end_by_hand()
-    }
-
     /// Puts commands in line, as an edge would.
     ///
     /// # Errors
@@ -182,22 +169,9 @@ impl Process {
         self.intake.submit(Submission::new(Sealed::of(&commands), answer))
     }
 
-    /// The operator says that the wall clock is right as it was `seen`.
-    pub fn confirm_clock(&self, seen: holdfast_engine::clock::Reading) {
-        self.intake.confirm_clock(seen);
-    }
-
     /// One turn of the writer, and the answers that came of it.
     pub fn turn(&mut self) -> (Turn, Vec<Arrival>) {
         (self.writer.turn(), self.inbox.take())
-    }
-
-    /// Prepares the next segment ahead, as the hub's second thread would; `true` if one was wanted.
-    ///
-    /// # Errors
-    /// If the disk refuses. The log goes on without a spare.
-    pub fn prepare_spare(&self) -> Result<bool, LogError> {
-        self.spare.prepare_if_wanted()
     }
 }
 

@@ -8,7 +8,6 @@ pub struct Random(u64);
 
 impl Random {
     /// The stream of that seed.
-    #[must_use]
     pub const fn new(seed: u64) -> Random {
         Random(seed ^ 0x5851_f42d_4c95_7f2d)
     }

@@ -43,7 +43,6 @@ struct Shop {
 
 impl Rows {
     /// The rows of the plain store, its movements of funds and keys among those `named`.
-    #[must_use]
     pub fn of_witness(store: &MemoryStore, named: &Named) -> Rows {
         Rows::with(store, store.transfers_from(TransferNo(0)).cloned().collect(), named)
     }
@@ -83,7 +82,6 @@ impl Rows {
     }
 
     /// The first row in which two stores differ, in words; `None` if they are the same.
-    #[must_use]
     pub fn difference(&self, other: &Rows) -> Option<String> {
         first_difference("participants", &self.participants, &other.participants)
             .or_else(|| first_difference("accounts", &self.accounts, &other.accounts))
@@ -99,7 +97,6 @@ impl Rows {
 }
 
 /// What differs in the rows that are in memory; cheap enough for every turn.
-#[must_use]
 pub fn difference_in_memory(hub: &LocalStore, witness: &MemoryStore) -> Option<String> {
     let (all, first) = (usize::MAX, TransferNo(0));
     first_difference("participants", hub.books().participants(), witness.books().participants())

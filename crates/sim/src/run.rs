@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use holdfast_domain::command::Command;
+use holdfast_domain::ids::Millis;
 use holdfast_domain::view::Transfers;
 use holdfast_engine::Refusal;
 use holdfast_engine::clock::Clock;
@@ -50,13 +51,11 @@ pub struct Report {
 }
 
 /// Runs a seed.
-#[must_use]
 pub fn run(seed: u64) -> Report {
     run_with(seed, Trace::new(false))
 }
 
 /// Runs a seed and keeps its events.
-#[must_use]
 pub fn run_traced(seed: u64) -> Report {
     run_with(seed, Trace::new(true))
 }
@@ -200,7 +199,7 @@ impl Simulation {
                 let missing: Vec<CommandNumber> = places
                     .iter()
                     .copied()
-                    .filter(|place| !matches!(self.diary.entries()[*place].standing, Standing::Answered(_)))
+                    .filter(|place| !matches!(self.diary.entries[*place].standing, Standing::Answered(_)))
                     .collect();
                 if missing.is_empty() || !self.goes_on() {
                     break;
@@ -252,11 +251,11 @@ impl Simulation {
         let now = self.believed_now();
         let about_tokens = self.token_share > 0 && self.random.chance(self.token_share);
         if about_tokens && self.random.chance(15) {
-            self.witness.core().store().tokens(&mut |row| self.vault.look_at(&row.token));
+            self.witness.core.store().tokens(&mut |row| self.vault.believe(std::slice::from_ref(&row.token)));
         }
         let about_shop = self.shop_share > 0 && !about_tokens && self.random.chance(self.shop_share);
         let commands = if about_shop {
-            self.shop.act(&self.world, self.witness.core().store(), &mut self.random)
+            self.shop.act(&self.world, self.witness.core.store(), &mut self.random)
         } else if about_tokens {
             self.vault.act(now, &mut self.random)
         } else {
@@ -275,7 +274,7 @@ impl Simulation {
     fn repeat_some(&mut self) {
         let unknown = self.diary.unknown();
         let from_unknown = !unknown.is_empty() && self.random.chance(60);
-        let known = self.diary.entries().len();
+        let known = self.diary.entries.len();
         let places: Vec<CommandNumber> = (0..self.random.size(1, 5))
             .map(|_| if from_unknown { *self.random.pick(&unknown) } else { self.random.index(known) })
             .collect();
@@ -284,13 +283,13 @@ impl Simulation {
 
     /// Sends commands about transfers that ended and tokens that went long ago, the latest first.
     fn repeat_old(&mut self) {
-        let store = self.witness.core().store();
+        let store = self.witness.core.store();
         let has_ended = |place: &CommandNumber| {
-            let entry = &self.diary.entries()[*place];
+            let entry = &self.diary.entries[*place];
             let id = entry.command.transfer();
             id.and_then(|id| store.transfer(id)).is_some_and(|row| row.state.is_final()) || entry.is_spent()
         };
-        let known = self.diary.entries().len();
+        let known = self.diary.entries.len();
         let mut old: Vec<CommandNumber> = (0..known / 2).filter(has_ended).collect();
         if old.is_empty() {
             return;
@@ -318,7 +317,7 @@ impl Simulation {
     /// Submits commands under a new ticket; `false` if they were refused at the door.
     pub(crate) fn send(&mut self, places: &[CommandNumber]) -> bool {
         let Some(hub) = &self.hub else { return false };
-        let entries = self.diary.entries();
+        let entries = &self.diary.entries;
         self.tally.repeats += places.iter().filter(|place| entries[**place].sent > 0).count() as u64;
         let commands: Vec<Command> = places.iter().map(|place| entries[*place].command.clone()).collect();
         let ticket = self.diary.send(places);
@@ -382,7 +381,7 @@ impl Simulation {
         }
         let past = self.auditors.shop.none_due_at(self.believed_now());
         self.findings.take(Invariant::OrdersArePaidOnce, past);
-        let open = self.witness.core().store().open_checkouts(None, usize::MAX);
+        let open = self.witness.core.store().open_checkouts(None, usize::MAX);
         let commands = self.shop.give_back(&open);
         for places in self.diary.write(commands).chunks(6) {
             self.send(places);
@@ -393,14 +392,14 @@ impl Simulation {
     /// All is quiet: no hold is open, every answer stands, and two more lives find the same.
     fn rest(&mut self) {
         if self.goes_on() {
-            self.findings.take(Invariant::HoldsEndOnce, self.auditors.none_open());
+            self.findings.take(Invariant::HoldsEndOnce, self.auditors.holds.none_open_before(Millis::MAX));
             self.findings.take(Invariant::TokensAreHeldOnce, self.auditors.tokens.none_open());
             let shop = &self.auditors.shop;
             let honest = self.shop.outside.rows().map_or(Ok(()), |rows| shop.outside_agrees(rows));
             self.findings.take(Invariant::OrdersArePaidOnce, shop.none_open().and(honest));
             if self.findings.is_empty() && !self.diary.unknown().is_empty() {
-                let said = Err("a healed hub leaves commands without an answer".to_owned());
-                self.findings.take(Invariant::TheHubGoesOn, said);
+                let said = "a healed hub leaves commands without an answer";
+                self.findings.broken(Invariant::TheHubGoesOn, said);
             }
             self.restart_for_good();
         }
@@ -411,8 +410,8 @@ impl Simulation {
     fn read_it_all(&mut self) {
         let Some(hub) = self.hub.as_ref().filter(|_| self.goes_on()) else { return };
         let mut fresh = Witness::default();
-        let said = match fresh.catch_up(hub.reader(), |_| {}) {
-            Ok(()) if fresh.core().progress() == self.witness.core().progress() => Ok(()),
+        let said = match fresh.catch_up(&hub.reader, |_| {}) {
+            Ok(()) if fresh.core.progress() == self.witness.core.progress() => Ok(()),
             Ok(()) => Err("the log read once more leads elsewhere".to_owned()),
             Err(error) if self.medium.log.is_some() => {
                 self.trace.note(format_args!("found late: {error}"));
@@ -428,8 +427,7 @@ impl Simulation {
     /// A healed hub works, unless its log was harmed.
     fn must_see(&mut self) {
         if self.goes_on() && self.medium.log.is_none() {
-            let said = Err("the hub cannot be healed".to_owned());
-            self.findings.take(Invariant::TheHubGoesOn, said);
+            self.findings.broken(Invariant::TheHubGoesOn, "the hub cannot be healed");
         }
     }
 

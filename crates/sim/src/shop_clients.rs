@@ -25,7 +25,7 @@ const KEYS: u64 = 14;
 const NUMBERED: u64 = 3;
 
 /// What the people of a shop remember.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ShopClients {
     users: u64,
     items: u64,
@@ -54,13 +54,10 @@ impl ShopClients {
     /// The people of one run.
     pub fn draw(charges: Charges, random: &mut Random) -> ShopClients {
         ShopClients {
-            users: 0,
-            items: 0,
-            orders: 0,
-            seen: Seen::default(),
             moves_outside: random.chance(75),
             outside: OutsideSides::draw(random),
             charges,
+            ..ShopClients::default()
         }
     }
 

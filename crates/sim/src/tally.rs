@@ -16,7 +16,6 @@ macro_rules! tally {
             }
 
             /// Every count with its name.
-            #[must_use]
             pub fn entries(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name),)*]
             }

@@ -66,7 +66,7 @@ impl Simulation {
         if self.auditors.clock.is_jumped(now)
             && let Some(hub) = &self.hub
         {
-            hub.confirm_clock(now);
+            hub.intake.confirm_clock(now);
             self.auditors.clock.confirmed(now);
             self.tally.jumps_confirmed += 1;
             self.trace.note(format_args!("clock confirmed"));

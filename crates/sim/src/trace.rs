@@ -13,7 +13,6 @@ pub struct Trace {
 
 impl Trace {
     /// An empty trace; the lines themselves are kept only if somebody wants to read them.
-    #[must_use]
     pub fn new(keep_lines: bool) -> Trace {
         Trace {
             hasher: blake3::Hasher::new(),
@@ -39,7 +38,6 @@ impl Trace {
     }
 
     /// The hash over all events, and the lines if they were kept.
-    #[must_use]
     pub fn finish(self) -> ([u8; 32], Vec<String>) {
         (*self.hasher.finalize().as_bytes(), self.kept.unwrap_or_default())
     }

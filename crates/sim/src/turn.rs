@@ -38,8 +38,8 @@ impl Simulation {
         let hub = self.hub.as_ref().expect("it has just turned");
         if turn == Turn::Stopped {
             if !hub.has_stopped() {
-                let said = Err("a turn says that the log has failed, and the health does not".to_owned());
-                self.findings.take(Invariant::TheHubGoesOn, said);
+                let said = "a turn says that the log has failed, and the health does not";
+                self.findings.broken(Invariant::TheHubGoesOn, said);
             }
             if !stopped_before {
                 self.undurable = Some((end, chain));
@@ -69,12 +69,9 @@ impl Simulation {
                 self.compare_in_full();
             }
         } else if !self.auditors.clock.is_jumped(now) {
-            let overdue = self.auditors.none_overdue(self.auditors.clock.frame_time(now));
-            self.findings.take(Invariant::HoldsEndOnce, overdue);
-            let leases = self.auditors.tokens.none_open_at(self.auditors.clock.frame_time(now));
-            self.findings.take(Invariant::TokensAreHeldOnce, leases);
-            let shop = self.auditors.shop.none_due_at(self.auditors.clock.frame_time(now));
-            self.findings.take(Invariant::OrdersArePaidOnce, shop);
+            for (invariant, said) in self.auditors.overdue(self.auditors.clock.frame_time(now)) {
+                self.findings.take(invariant, said);
+            }
         }
     }
 
@@ -85,7 +82,7 @@ impl Simulation {
         let latecomer = self.world.latecomer.account;
         let mut witnessed = Ok(());
         for _ in 0..VIEW_ATTEMPTS {
-            witnessed = self.witness.catch_up(hub.reader(), |frame| {
+            witnessed = self.witness.catch_up(&hub.reader, |frame| {
                 frames += 1;
                 census::count(&frame, &mut self.tally);
                 vault_cells::count(&frame, &mut self.tally, &mut self.medium.coverage);
@@ -95,7 +92,7 @@ impl Simulation {
                 let first_limit = frame.effects.all(|step| &step.accounts).any(|row| {
                     row.id == latecomer
                         && row.net_debit_cap.is_some()
-                        && self.auditors.waits_for_limit(latecomer)
+                        && self.auditors.positions.waits_for_limit(latecomer)
                 });
                 self.tally.late_initial_positions += u64::from(first_limit);
                 self.auditors.see(&frame, &mut self.findings);
@@ -122,7 +119,7 @@ impl Simulation {
     /// Compares the state in memory with the books and with the witness.
     pub(crate) fn inspect(&mut self) {
         let Some(hub) = &self.hub else { return };
-        self.auditors.inspect(self.witness.core(), &mut self.findings);
+        self.auditors.inspect(&self.witness.core, &mut self.findings);
         let same = same_in_memory(hub.core(), &self.witness);
         let same = same.map_err(|said| format!("the log decided again beside the hub: {said}"));
         self.findings.take(Invariant::ReplayChangesNothing, same);
@@ -145,8 +142,8 @@ impl Simulation {
             let damaged = !matches!(error, StoreError::Io { .. });
             let excused = if damaged { self.medium.explains(&error.to_string()) } else { struck };
             if !excused {
-                let said = Err(format!("a view is refused, and nothing has struck: {error}"));
-                self.findings.take(Invariant::FaultsAreNeverBelieved, said);
+                let said = format!("a view is refused, and nothing has struck: {error}");
+                self.findings.broken(Invariant::FaultsAreNeverBelieved, said);
                 return;
             }
             self.medium.ended(End::ViewRefused);
@@ -162,13 +159,13 @@ impl Simulation {
     fn compare(&mut self) -> Result<(), StoreError> {
         let Some(hub) = &self.hub else { return Ok(()) };
         let named = self.diary.transfers();
-        let (ours, theirs) = (hub.core().store(), self.witness.core().store());
+        let (ours, theirs) = (hub.core().store(), self.witness.core.store());
         let found = every_id_is_found(ours, theirs, &named)?;
         self.findings.take(Invariant::EveryIdIsFound, found);
-        let found = every_order_is_found(ours, theirs, &self.diary.named().orders)?;
+        let found = every_order_is_found(ours, theirs, &self.diary.named.orders)?;
         self.findings.take(Invariant::EveryIdIsFound, found);
-        let live = ReplayChangesNothing::by_the_hub(hub.core(), self.diary.named())?;
-        let witnessed = ReplayChangesNothing::by_the_log(&self.witness, self.diary.named());
+        let live = ReplayChangesNothing::by_the_hub(hub.core(), &self.diary.named)?;
+        let witnessed = ReplayChangesNothing::by_the_log(&self.witness, &self.diary.named);
         let same = live.same_state(&witnessed, "the whole state beside the log");
         self.findings.take(Invariant::ReplayChangesNothing, same);
         Ok(())
@@ -185,7 +182,7 @@ impl Simulation {
                 Err(refusal) => self.count_refusal(refusal),
             }
             for (place, before, now) in self.diary.answered(*ticket, answer) {
-                let command = &self.diary.entries()[place].command;
+                let command = &self.diary.entries[place].command;
                 self.vault.learn(command, &now);
                 match before {
                     Standing::Answered(before) => {
@@ -206,14 +203,12 @@ impl Simulation {
         if self.auditors.clock.is_jumped(self.clock.read()) {
             return;
         }
-        let settled: Vec<CommandNumber> = self.diary.settled(self.witness.core().store());
+        let settled: Vec<CommandNumber> = self.diary.settled(self.witness.core.store());
         let first = self.random.index(settled.len().saturating_sub(most) + 1);
         let some: Vec<CommandNumber> = settled.into_iter().skip(first).take(most).collect();
-        let before = ReplayChangesNothing::by_the_log(&self.witness, self.diary.named());
+        let before = ReplayChangesNothing::by_the_log(&self.witness, &self.diary.named);
         let (began, now) = (self.clock.read().monotonic, self.believed_now());
-        let nothing_due = self.auditors.none_overdue(now).is_ok()
-            && self.auditors.tokens.none_open_at(now).is_ok()
-            && self.auditors.shop.none_due_at(now).is_ok();
+        let nothing_due = self.auditors.overdue(now).iter().all(|(_, said)| said.is_ok());
         let mut sent = false;
         for places in some.chunks(12) {
             sent |= self.send(places);
@@ -222,7 +217,7 @@ impl Simulation {
         let Some(_) = self.hub.as_ref().filter(|hub| sent && !hub.has_stopped() && self.sees()) else {
             return;
         };
-        let after = ReplayChangesNothing::by_the_log(&self.witness, self.diary.named());
+        let after = ReplayChangesNothing::by_the_log(&self.witness, &self.diary.named);
         // On a slow disk holds and leases run out meanwhile, or have since the last turn.
         if nothing_due && self.clock.read().monotonic == began {
             self.findings.take(Invariant::ReplayChangesNothing, before.same_rows(&after));

@@ -10,58 +10,6 @@ use crate::coverage::Coverage;
 use crate::tally::Tally;
 use crate::witness::Decided;
 
-/// What a soak must have met: the command, and how it ended.
-pub const EXPECTED: [(&str, &str); 48] = [
-    ("issue", "done"),
-    ("issue", "exists"),
-    ("issue", "consumed"),
-    ("lock", "done"),
-    ("lock", "done over an ended lease"),
-    ("lock", "the same again"),
-    ("lock", "taken"),
-    ("lock", "consumed"),
-    ("lock", "unknown"),
-    ("lock", "it has spent already"),
-    ("lock", "it holds a selection of another request"),
-    ("lock", "invalid"),
-    ("spend", "done"),
-    ("spend", "done in the frame of its lock"),
-    ("spend", "redeemed"),
-    ("spend", "the same again"),
-    ("spend", "it has spent to other outputs"),
-    ("spend", "it holds nothing"),
-    ("spend", "the fence is of another selection"),
-    ("spend", "the lease is over"),
-    ("spend", "invalid"),
-    ("update", "done"),
-    ("update", "consumed before produced"),
-    ("update", "came too late"),
-    ("update", "broke a lock"),
-    ("update", "nothing new"),
-    ("update", "exists"),
-    ("unlock", "done"),
-    ("unlock", "nothing"),
-    ("unlock", "the fence is of another selection"),
-    ("renew", "done"),
-    ("renew", "it holds nothing"),
-    ("renew", "the fence is of another selection"),
-    ("renew", "the lease is over"),
-    ("expiry", "leases"),
-    ("expiry", "holds and leases"),
-    ("expiry", "tokens of a transfer"),
-    ("issue", "invalid"),
-    ("spend", "a transfer or checkout holds it and will end it"),
-    ("unlock", "a transfer or checkout holds it and will end it"),
-    ("renew", "a transfer or checkout holds it and will end it"),
-    ("update", "invalid"),
-    ("transfer", "held"),
-    ("transfer", "no cover"),
-    ("transfer", "invalid"),
-    ("transfer", "paid out"),
-    ("transfer", "given back"),
-    ("restart", "with a live lock"),
-];
-
 /// Adds a durable frame to the counts.
 pub fn count(frame: &Decided<'_>, tally: &mut Tally, coverage: &mut Coverage) {
     for (offset, commands, step) in frame.steps() {

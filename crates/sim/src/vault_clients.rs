@@ -78,7 +78,7 @@ impl VaultClients {
             (TokenCommand::Issue { tokens }, Some(TokenOutcome::Issued)) => self.believe(tokens),
             (TokenCommand::Update { consumed, produced }, Some(TokenOutcome::Updated { .. })) => {
                 self.believe(produced);
-                self.gone(consumed);
+                self.held(consumed, GONE);
             }
             (_, Some(TokenOutcome::Locked(row))) => {
                 self.held(&row.tokens, row.expires_at);
@@ -91,12 +91,13 @@ impl VaultClients {
             }
             (_, Some(TokenOutcome::Spent(row))) => {
                 self.believe(&row.transaction.produced);
-                self.gone(&row.transaction.consumed);
+                self.held(&row.transaction.consumed, GONE);
             }
             _ => {}
         }
     }
 
+    /// What is gone for good stays so.
     fn held(&mut self, ids: &[TokenId], until: Millis) {
         for id in ids {
             if let Some(belief) = self.tokens.get_mut(id).filter(|belief| belief.held_until != GONE) {
@@ -110,11 +111,6 @@ impl VaultClients {
         if !self.transfers.contains(&spender) {
             self.transfers.push(spender);
         }
-    }
-
-    /// A token that somebody sees in a wallet.
-    pub fn look_at(&mut self, token: &Token) {
-        self.believe(std::slice::from_ref(token));
     }
 
     /// Free tokens of a wallet for a transfer; now and then too few, or of somebody else, or none at all.
@@ -143,18 +139,11 @@ impl VaultClients {
         })
     }
 
-    fn believe(&mut self, tokens: &[Token]) {
+    /// Tokens that somebody sees in a wallet, or was told of.
+    pub fn believe(&mut self, tokens: &[Token]) {
         for token in tokens {
             let belief = || Belief { token: token.clone(), held_until: Millis::MIN };
             self.tokens.entry(token.id.clone()).or_insert_with(belief);
-        }
-    }
-
-    fn gone(&mut self, ids: &[TokenId]) {
-        for id in ids {
-            if let Some(belief) = self.tokens.get_mut(id) {
-                belief.held_until = GONE;
-            }
         }
     }
 

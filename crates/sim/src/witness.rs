@@ -31,7 +31,6 @@ impl<'a> Decided<'a> {
     }
 
     /// How many holds the frame let run out.
-    #[must_use]
     pub fn holds_ended(&self) -> usize {
         let timed_out =
             |state| matches!(state, TransferState::ReservedTimeout | TransferState::ExpiredPrepared);
@@ -39,7 +38,6 @@ impl<'a> Decided<'a> {
     }
 
     /// How many checkouts and keys the frame's expiry ended.
-    #[must_use]
     pub fn shop_ended(&self) -> usize {
         let ends =
             |effect: &&ShopEffect| matches!(effect, ShopEffect::Moved { .. } | ShopEffect::KeyEnded(_));
@@ -51,8 +49,10 @@ impl<'a> Decided<'a> {
 
 /// State derived from durable frames only.
 pub struct Witness {
-    core: Core<MemoryStore>,
-    callbacks: Vec<CallbackRow>,
+    /// The state after the last frame seen.
+    pub core: Core<MemoryStore>,
+    /// Every callback so far, by number.
+    pub callbacks: Vec<CallbackRow>,
 }
 
 impl Default for Witness {
@@ -62,18 +62,6 @@ impl Default for Witness {
 }
 
 impl Witness {
-    /// The state after the last frame seen.
-    #[must_use]
-    pub const fn core(&self) -> &Core<MemoryStore> {
-        &self.core
-    }
-
-    /// Every callback so far, by number.
-    #[must_use]
-    pub fn callbacks(&self) -> &[CallbackRow] {
-        &self.callbacks
-    }
-
     /// Reads what has become durable since, and shows each frame.
     ///
     /// # Errors

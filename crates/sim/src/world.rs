@@ -23,7 +23,6 @@ pub struct Seat {
 
 impl Seat {
     /// Where the participant's funds are held.
-    #[must_use]
     pub const fn settlement(&self) -> AccountId {
         AccountId(self.account.0 + 1)
     }

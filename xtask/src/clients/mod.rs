@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use super::root;
-use super::services::{in_path, remove, run};
+use super::tools::{copy_dependencies, in_path, remove, run, write};
 
 /// Names the versions of what Java needs.
 const POM: &str = include_str!("java.pom.xml");
@@ -48,11 +48,7 @@ fn languages() -> [Language; 4] {
             name: "go",
             needs: &[("go", "golang-go")],
             version: GO_GENERATOR.to_owned() + GO_MODULE,
-            install: |tools| {
-                let mut go = Command::new("go");
-                go.args(["install", GO_GENERATOR]).env("GOBIN", tools);
-                run(go)
-            },
+            install: |tools| run(Command::new("go").args(["install", GO_GENERATOR]).env("GOBIN", tools)),
             check: go,
         },
         Language {
@@ -62,11 +58,7 @@ fn languages() -> [Language; 4] {
             install: |tools| {
                 let pom = tools.join("pom.xml");
                 write(&pom, POM)?;
-                let mut maven = Command::new("mvn");
-                maven.args(["--batch-mode", "--quiet", "--file"]).arg(&pom);
-                maven.arg("dependency:copy-dependencies");
-                maven.arg(format!("-DoutputDirectory={}", tools.join("lib").display()));
-                run(maven)
+                copy_dependencies(&pom, &tools.join("lib"), &[])
             },
             check: java,
         },
@@ -75,12 +67,8 @@ fn languages() -> [Language; 4] {
             needs: &[("python3", "python3-venv")],
             version: PYTHON_GENERATOR.to_owned(),
             install: |tools| {
-                let mut venv = Command::new("python3");
-                venv.args(["-m", "venv"]).arg(tools);
-                run(venv)?;
-                let mut pip = Command::new(tools.join("bin/pip"));
-                pip.args(["install", "--quiet", PYTHON_GENERATOR]);
-                run(pip)
+                run(Command::new("python3").args(["-m", "venv"]).arg(tools))?;
+                run(Command::new(tools.join("bin/pip")).args(["install", "--quiet", PYTHON_GENERATOR]))
             },
             check: python,
         },
@@ -91,8 +79,7 @@ fn languages() -> [Language; 4] {
             install: |tools| {
                 let mut npm = Command::new("npm");
                 npm.args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"]).arg(tools);
-                npm.args(TYPESCRIPT_GENERATOR);
-                run(npm)
+                run(npm.args(TYPESCRIPT_GENERATOR))
             },
             check: typescript,
         },
@@ -142,15 +129,10 @@ fn installed(language: &Language, home: &Path) -> Result<PathBuf, String> {
 fn go(tools: &Path, document: &Path, out: &Path) -> Result<(), String> {
     let mut generator = Command::new(tools.join("oapi-codegen"));
     generator.args(["-generate", "types,client", "-package", "holdfast", "-o"]);
-    generator.arg(out.join("holdfast.go")).arg(document);
-    run(generator)?;
+    run(generator.arg(out.join("holdfast.go")).arg(document))?;
     write(&out.join("go.mod"), GO_MODULE)?;
-    let mut tidy = Command::new("go");
-    tidy.args(["mod", "tidy"]).current_dir(out);
-    run(tidy)?;
-    let mut build = Command::new("go");
-    build.args(["build", "./..."]).current_dir(out);
-    run(build)
+    run(Command::new("go").args(["mod", "tidy"]).current_dir(out))?;
+    run(Command::new("go").args(["build", "./..."]).current_dir(out))
 }
 
 fn java(tools: &Path, document: &Path, out: &Path) -> Result<(), String> {
@@ -159,14 +141,12 @@ fn java(tools: &Path, document: &Path, out: &Path) -> Result<(), String> {
     // Alone: it has libraries inside that the client has in other versions.
     generator.args(["-Xmx512m", "-XX:+UseSerialGC", "-Dlog.level=warn", "-jar"]);
     generator.arg(tools.join("lib").join(JAVA_GENERATOR)).args(["generate", "-g", "java", "-i"]);
-    generator.arg(document).arg("-o").arg(out);
-    run(generator)?;
+    run(generator.arg(document).arg("-o").arg(out))?;
     let mut sources = Vec::new();
     files(&out.join("src/main/java"), "java", &mut sources)?;
     let mut compiler = Command::new("javac");
     compiler.args(["-J-XX:+UseSerialGC", "-proc:none", "-nowarn", "-Xlint:none", "-cp", &jars, "-d"]);
-    compiler.arg(out.join("classes")).args(sources);
-    run(compiler)
+    run(compiler.arg(out.join("classes")).args(sources))
 }
 
 fn python(tools: &Path, document: &Path, out: &Path) -> Result<(), String> {
@@ -175,22 +155,17 @@ fn python(tools: &Path, document: &Path, out: &Path) -> Result<(), String> {
     let path = format!("{}:{}", tools.join("bin").display(), std::env::var("PATH").unwrap_or_default());
     let mut generator = Command::new(tools.join("bin/openapi-python-client"));
     generator.args(["generate", "--path"]).arg(document).arg("--output-path").arg(&package);
-    generator.env("PATH", path);
-    run(generator)?;
-    let mut user = Command::new(tools.join("bin/python"));
-    user.args(["-c", PYTHON_USE]).current_dir(&package);
-    run(user)
+    run(generator.env("PATH", path))?;
+    run(Command::new(tools.join("bin/python")).args(["-c", PYTHON_USE]).current_dir(&package))
 }
 
 fn typescript(tools: &Path, document: &Path, out: &Path) -> Result<(), String> {
     let bin = tools.join("node_modules/.bin");
-    let mut generator = Command::new(bin.join("openapi-typescript"));
-    generator.arg(document).arg("-o").arg(out.join("holdfast.d.ts"));
-    run(generator)?;
+    let declarations = out.join("holdfast.d.ts");
+    run(Command::new(bin.join("openapi-typescript")).arg(document).arg("-o").arg(&declarations))?;
     write(&out.join("use.ts"), TYPESCRIPT_USE)?;
     let mut compiler = Command::new(bin.join("tsc"));
-    compiler.args(["--noEmit", "--strict"]).arg(out.join("use.ts")).arg(out.join("holdfast.d.ts"));
-    run(compiler)
+    run(compiler.args(["--noEmit", "--strict"]).arg(out.join("use.ts")).arg(declarations))
 }
 
 /// All files of a folder that end so.
@@ -210,8 +185,4 @@ fn files(dir: &Path, ending: &str, found: &mut Vec<PathBuf>) -> Result<(), Strin
 fn empty(dir: &Path) -> Result<(), String> {
     remove(dir)?;
     fs::create_dir_all(dir).map_err(|error| format!("xtask: cannot make {}: {error}", dir.display()))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    fs::write(path, text).map_err(|error| format!("xtask: cannot write {}: {error}", path.display()))
 }

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::process::{is_root, run};
+use super::process::is_root;
+use crate::tools::{run, write};
 
 /// Installs a package when root may; otherwise says what to do.
 pub(super) fn install(what: &str, package: &str, variable: &str) -> Result<(), String> {
@@ -38,15 +39,9 @@ pub(super) fn install_zsh() {
 fn apt_get(arguments: &[&str]) -> Result<(), String> {
     let mut command = Command::new("apt-get");
     // A settings file that is already there stays: see `keep_debian_from_a_cluster`.
-    command.args([
-        "--yes",
-        "--quiet",
-        "--no-install-recommends",
-        "--option",
-        "Dpkg::Options::=--force-confold",
-    ]);
-    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
-    run(command)
+    command.args(["--yes", "--quiet", "--no-install-recommends"]);
+    command.args(["--option", "Dpkg::Options::=--force-confold"]);
+    run(command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
 }
 
 /// Debian's package makes a cluster of its own and starts it, unless its settings say no.
@@ -56,7 +51,6 @@ pub(super) fn keep_debian_from_a_cluster() -> Result<(), String> {
     if settings.exists() || !is_root()? {
         return Ok(());
     }
-    fs::create_dir_all(dir)
-        .and_then(|()| fs::write(&settings, "create_main_cluster = false\n"))
-        .map_err(|error| format!("xtask: cannot write {}: {error}", settings.display()))
+    fs::create_dir_all(dir).map_err(|error| format!("xtask: cannot make {}: {error}", dir.display()))?;
+    write(&settings, "create_main_cluster = false\n")
 }

@@ -9,8 +9,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::install::install;
-use super::process::{Mark, ServiceFolder, in_path, remove, run};
+use super::process::{Mark, ServiceFolder};
 use super::{KAFKA_VARIABLE, Service};
+use crate::tools::{copy_dependencies, in_path, remove, rename, run, write};
 
 /// Names the versions.
 const POM: &str = include_str!("kafka.pom.xml");
@@ -30,73 +31,48 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// The longest answer to a question about no topics, with room to spare.
 const ANSWER_BYTES_MAX: usize = 4096;
 
-pub(super) struct Kafka;
-
-impl Service for Kafka {
-    fn name(&self) -> &'static str {
-        "kafka"
-    }
-
-    fn port_names(&self) -> &'static [&'static str] {
-        &["port", "controllerPort"]
-    }
-
-    fn address(&self, port: u16) -> (&'static str, String) {
-        ("bootstrap", format!("127.0.0.1:{port}"))
-    }
-
-    fn variable(&self, port: u16) -> (&'static str, String) {
-        (KAFKA_VARIABLE, format!("kafka://127.0.0.1:{port}"))
-    }
-
-    fn client(&self, place: &ServiceFolder) -> Option<(String, String)> {
+pub(super) static KAFKA: Service = Service {
+    name: "kafka",
+    port_names: &["port", "controllerPort"],
+    address: |port| ("bootstrap", format!("127.0.0.1:{port}")),
+    variable: |port| (KAFKA_VARIABLE, format!("kafka://127.0.0.1:{port}")),
+    client: |place| {
         Some(("HOLDFAST_TEST_KAFKA_CLIENT".to_owned(), place.dir.join("lib").display().to_string()))
-    }
+    },
+    setting: "HOLDFAST_LOG",
+    mark: |place| Mark { program: "java", argument: settings_path(place) },
+    stop_signal: "TERM",
+    prepare,
+    command,
+    is_ready: |_, ports| brokers(ports[0]).is_ok_and(|count| count > 0),
+    passes: |_| false,
+};
 
-    fn setting(&self) -> &'static str {
-        "HOLDFAST_LOG"
+fn prepare(place: &ServiceFolder) -> Result<(), String> {
+    if in_path("java").is_none() {
+        install("Java", "default-jre-headless", KAFKA_VARIABLE)?;
     }
+    fetch_jars(place)?;
+    if place.data().exists() {
+        return Ok(());
+    }
+    // As with PostgreSQL: complete or not there.
+    let new = place.dir.join("data.new");
+    remove(&new)?;
+    let format = place.dir.join("format.properties");
+    // The ports do not enter the data.
+    write_for_all(&format, &settings(&new, &[9092, 9093]))?;
+    let mut storage = java(place, "kafka.tools.StorageTool");
+    run(storage.args(["format", "--cluster-id", CLUSTER, "--config"]).arg(&format))?;
+    rename(&new, &place.data())
+}
 
-    fn mark(&self, place: &ServiceFolder) -> Mark {
-        Mark { program: "java", argument: settings_path(place) }
-    }
-
-    fn stop_signal(&self) -> &'static str {
-        "TERM"
-    }
-
-    fn prepare(&self, place: &ServiceFolder) -> Result<(), String> {
-        if in_path("java").is_none() {
-            install("Java", "default-jre-headless", KAFKA_VARIABLE)?;
-        }
-        fetch_jars(place)?;
-        if place.data().exists() {
-            return Ok(());
-        }
-        // As with PostgreSQL: complete or not there.
-        let new = place.dir.join("data.new");
-        remove(&new)?;
-        let format = place.dir.join("format.properties");
-        // The ports do not enter the data.
-        write(&format, &settings(&new, &[9092, 9093]))?;
-        let mut storage = java(place, "kafka.tools.StorageTool");
-        storage.args(["format", "--cluster-id", CLUSTER, "--config"]).arg(&format);
-        run(storage)?;
-        fs::rename(&new, place.data())
-            .map_err(|error| format!("xtask: cannot rename {}: {error}", new.display()))
-    }
-
-    fn command(&self, place: &ServiceFolder, ports: &[u16]) -> Result<Command, String> {
-        let path = settings_path(place);
-        write(&path, &settings(&place.data(), ports))?;
-        let mut kafka = java(place, "kafka.Kafka");
-        kafka.arg(path);
-        Ok(kafka)
-    }
-
-    fn is_ready(&self, _: &ServiceFolder, ports: &[u16]) -> bool {
-        brokers(ports[0]).is_ok_and(|count| count > 0)
-    }
+fn command(place: &ServiceFolder, ports: &[u16]) -> Result<Command, String> {
+    let path = settings_path(place);
+    write_for_all(&path, &settings(&place.data(), ports))?;
+    let mut kafka = java(place, "kafka.Kafka");
+    kafka.arg(path);
+    Ok(kafka)
 }
 
 fn settings_path(place: &ServiceFolder) -> PathBuf {
@@ -153,28 +129,24 @@ fn fetch_jars(place: &ServiceFolder) -> Result<(), String> {
     let new = place.dir.join("lib.new");
     remove(&new)?;
     let pom = place.dir.join("pom.xml");
-    write(&pom, POM)?;
-    let mut maven = Command::new("mvn");
-    maven.args(["--batch-mode", "--quiet", "--file"]).arg(&pom);
-    maven.args(["dependency:copy-dependencies", "-DincludeScope=runtime"]);
-    maven.arg(format!("-DoutputDirectory={}", new.display()));
-    run(maven)?;
+    write_for_all(&pom, POM)?;
+    copy_dependencies(&pom, &new, &["-DincludeScope=runtime"])?;
     let made_readable = fs::read_dir(&new)
         .and_then(|mut jars| {
             jars.try_for_each(|jar| fs::set_permissions(jar?.path(), Permissions::from_mode(0o644)))
         })
         .and_then(|()| fs::set_permissions(&new, Permissions::from_mode(0o755)));
     made_readable.map_err(|error| format!("xtask: cannot use the jars in {}: {error}", new.display()))?;
-    write(&new.join("pom.xml"), POM)?;
+    write_for_all(&new.join("pom.xml"), POM)?;
     remove(&lib)?;
-    fs::rename(&new, &lib).map_err(|error| format!("xtask: cannot rename {}: {error}", new.display()))
+    rename(&new, &lib)
 }
 
 /// Writes a file that the service's account may read, whatever the caller's umask.
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    fs::write(path, text)
-        .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o644)))
-        .map_err(|error| format!("xtask: cannot write {}: {error}", path.display()))
+fn write_for_all(path: &Path, text: &str) -> Result<(), String> {
+    write(path, text)?;
+    fs::set_permissions(path, Permissions::from_mode(0o644))
+        .map_err(|error| format!("xtask: cannot open {} to all: {error}", path.display()))
 }
 
 /// Asks for the metadata of no topics. A broker that is not yet let into its cluster is not in the list.

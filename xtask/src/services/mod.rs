@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 use std::{env, mem};
 
 use process::{Account, Mark, ServiceFolder, end_of, has_ended, signal, wait_until};
-pub(crate) use process::{in_path, remove, run};
 use state::{Remembered, ServicesState};
 
 use crate::root;
+use crate::tools::remove;
 
 /// A user's own PostgreSQL.
 const POSTGRES_VARIABLE: &str = "HOLDFAST_TEST_POSTGRES";
@@ -42,7 +42,7 @@ const END: Duration = Duration::from_secs(30);
 const PORTS_FREE: Duration = Duration::from_secs(3);
 
 /// In the order in which they are started.
-const ALL: [&dyn Service; 2] = [&postgres::Postgres, &kafka::Kafka];
+static ALL: [&Service; 2] = [&postgres::POSTGRES, &kafka::KAFKA];
 
 pub(crate) const USAGE: &str = "cargo xtask services <command>
 
@@ -56,30 +56,26 @@ pub(crate) const USAGE: &str = "cargo xtask services <command>
   clear         down, and forget all data";
 
 /// A server that can be started here.
-trait Service: Sync {
-    fn name(&self) -> &'static str;
+struct Service {
+    name: &'static str,
     /// Names in the state file; the first is the port for clients.
-    fn port_names(&self) -> &'static [&'static str];
-    /// Name in the state file, and value, of what a client is told.
-    fn address(&self, port: u16) -> (&'static str, String);
+    port_names: &'static [&'static str],
+    /// Name in the state file, and value, of what a client is told of a port.
+    address: fn(u16) -> (&'static str, String),
     /// The variable that tests read, and its value.
-    fn variable(&self, port: u16) -> (&'static str, String);
+    variable: fn(u16) -> (&'static str, String),
     /// A variable by which tests find the service's own client, if it has one.
-    fn client(&self, _: &ServiceFolder) -> Option<(String, String)> {
-        None
-    }
-    /// The variable that a node of a cluster reads.
-    fn setting(&self) -> &'static str;
-    fn mark(&self, place: &ServiceFolder) -> Mark;
-    fn stop_signal(&self) -> &'static str;
+    client: fn(&ServiceFolder) -> Option<(String, String)>,
+    /// The variable that a node of the database profile reads.
+    setting: &'static str,
+    mark: fn(&ServiceFolder) -> Mark,
+    stop_signal: &'static str,
     /// Makes sure that programs and data are there.
-    fn prepare(&self, place: &ServiceFolder) -> Result<(), String>;
-    fn command(&self, place: &ServiceFolder, ports: &[u16]) -> Result<Command, String>;
-    fn is_ready(&self, place: &ServiceFolder, ports: &[u16]) -> bool;
-    /// Whether the service ended for a reason that passes, so that another start is worth it.
-    fn passes(&self, _log: &str) -> bool {
-        false
-    }
+    prepare: fn(&ServiceFolder) -> Result<(), String>,
+    command: fn(&ServiceFolder, &[u16]) -> Result<Command, String>,
+    is_ready: fn(&ServiceFolder, &[u16]) -> bool,
+    /// Whether the service ended, by its log, for a reason that passes, so that another start is worth it.
+    passes: fn(&str) -> bool,
 }
 
 /// `cargo xtask services …`
@@ -120,8 +116,8 @@ pub(crate) fn services(arguments: &[String]) -> Result<(), String> {
     }
 }
 
-fn by_name(name: &str) -> Result<&'static dyn Service, String> {
-    let found = ALL.into_iter().find(|service| service.name() == name);
+fn by_name(name: &str) -> Result<&'static Service, String> {
+    let found = ALL.into_iter().find(|service| service.name == name);
     found.ok_or_else(|| format!("xtask: no service is called {name}: there are postgres and kafka"))
 }
 
@@ -150,7 +146,7 @@ impl Services {
             .and_then(|file| file.lock().map(|()| file))
             .map_err(|error| format!("xtask: cannot lock {}: {error}", dir.join("lock").display()))?;
         let state_path = dir.join("state.json");
-        let mut state = ServicesState::read(&state_path, &ALL);
+        let mut state = ServicesState::read(&state_path);
         let account = Account::for_services()?;
         let home = match state.home.take().filter(|home| home.is_dir()) {
             Some(home) => home,
@@ -160,27 +156,27 @@ impl Services {
         Ok(Services { state, state_path, account, home, _lock: lock })
     }
 
-    fn place(&self, service: &dyn Service) -> ServiceFolder {
-        ServiceFolder { dir: self.home.join(service.name()), account: self.account }
+    fn place(&self, service: &Service) -> ServiceFolder {
+        ServiceFolder { dir: self.home.join(service.name), account: self.account }
     }
 
-    fn running(&self, service: &dyn Service) -> Option<u32> {
-        let remembered = self.state.services.get(service.name()).and_then(|known| known.pid);
-        service.mark(&self.place(service)).find(remembered)
+    fn running(&self, service: &Service) -> Option<u32> {
+        let remembered = self.state.services.get(service.name).and_then(|known| known.pid);
+        (service.mark)(&self.place(service)).find(remembered)
     }
 
     /// Starts what is not running. Both come up side by side; if one does not, what this call started is stopped.
-    fn start(&mut self, services: &[&'static dyn Service], ports: Ports) -> Result<(), String> {
+    fn start(&mut self, services: &[&'static Service], ports: Ports) -> Result<(), String> {
         for service in services {
-            if self.running(*service).is_none() {
-                let place = self.place(*service);
+            if self.running(service).is_none() {
+                let place = self.place(service);
                 place.make()?;
-                service.prepare(&place)?;
+                (service.prepare)(&place)?;
             }
         }
         let mut launched = Vec::new();
         let done = services.iter().try_for_each(|service| {
-            launched.push(self.launch(*service, ports)?);
+            launched.push(self.launch(service, ports)?);
             Ok(())
         });
         let done = done.and_then(|()| launched.iter_mut().try_for_each(|launch| self.settle(launch)));
@@ -197,9 +193,9 @@ impl Services {
         done
     }
 
-    fn launch(&mut self, service: &'static dyn Service, ports: Ports) -> Result<Launch, String> {
+    fn launch(&mut self, service: &'static Service, ports: Ports) -> Result<Launch, String> {
         let started = Instant::now();
-        let known = self.state.services.get(service.name()).map(|known| known.ports.clone());
+        let known = self.state.services.get(service.name).map(|known| known.ports.clone());
         if let Some(pid) = self.running(service) {
             if let Some(ports) = known {
                 self.remember(service, Some(pid), &ports)?;
@@ -214,15 +210,15 @@ impl Services {
         let ports = match (known, ports) {
             (Some(known), _) if free(&known) => known,
             (Some(known), Ports::Stay) => {
-                let name = service.name();
+                let name = service.name;
                 return Err(format!(
                     "xtask: someone else listens on a port of {name} ({known:?}): cargo xtask services up finds others"
                 ));
             }
-            _ => ports::free(service.port_names().len(), &self.home.join(service.name()))?,
+            _ => ports::free(service.port_names.len(), &self.home.join(service.name))?,
         };
         let place = self.place(service);
-        let child = place.spawn(service.command(&place, &ports)?)?;
+        let child = place.spawn((service.command)(&place, &ports)?)?;
         self.remember(service, Some(child.id()), &ports)?;
         Ok(Launch { service, ports, child: Some(child), started })
     }
@@ -236,37 +232,37 @@ impl Services {
             let mut ended = false;
             let ready = wait_until(deadline, || {
                 ended = launch.child.as_mut().is_some_and(|child| !matches!(child.try_wait(), Ok(None)));
-                ended || service.is_ready(&place, &launch.ports)
+                ended || (service.is_ready)(&place, &launch.ports)
             });
             if ready && !ended {
                 break;
             }
             // All of it: sessions of a killed server may have said much after the line that matters.
             let log = place.log_text();
-            if !ended || !service.passes(&log) || Instant::now() >= deadline {
-                let (name, path) = (service.name(), place.log());
+            if !ended || !(service.passes)(&log) || Instant::now() >= deadline {
+                let (name, path) = (service.name, place.log());
                 let how = if ended { "ended" } else { "did not answer in time" };
                 return Err(format!("xtask: {name} {how}; the end of {}:\n{}", path.display(), end_of(&log)));
             }
-            let child = place.spawn(service.command(&place, &launch.ports)?)?;
+            let child = place.spawn((service.command)(&place, &launch.ports)?)?;
             self.remember(service, Some(child.id()), &launch.ports)?;
             launch.child = Some(child);
         }
         if launch.child.is_some() {
-            eprintln!("xtask: {} is ready after {} ms", service.name(), launch.started.elapsed().as_millis());
+            eprintln!("xtask: {} is ready after {} ms", service.name, launch.started.elapsed().as_millis());
         }
         Ok(())
     }
 
-    fn stop(&mut self, services: &[&'static dyn Service]) -> Result<(), String> {
+    fn stop(&mut self, services: &[&'static Service]) -> Result<(), String> {
         let running: Vec<_> =
-            services.iter().filter_map(|service| Some((*service, self.running(*service)?))).collect();
+            services.iter().filter_map(|service| Some((*service, self.running(service)?))).collect();
         for (service, pid) in &running {
-            signal(*pid, service.stop_signal())?;
+            signal(*pid, service.stop_signal)?;
         }
         for (service, pid) in running {
             if !wait_until(Instant::now() + END, || has_ended(pid)) {
-                eprintln!("xtask: {} does not end, so it is killed", service.name());
+                eprintln!("xtask: {} does not end, so it is killed", service.name);
                 self.kill(service)?;
             }
             self.forget_pid(service)?;
@@ -274,13 +270,13 @@ impl Services {
         Ok(())
     }
 
-    fn kill(&mut self, service: &'static dyn Service) -> Result<(), String> {
+    fn kill(&mut self, service: &'static Service) -> Result<(), String> {
         let Some(pid) = self.running(service) else {
-            return Err(format!("xtask: {} is not running", service.name()));
+            return Err(format!("xtask: {} is not running", service.name));
         };
         signal(pid, "KILL")?;
         if !wait_until(Instant::now() + END, || has_ended(pid)) {
-            return Err(format!("xtask: {} with pid {pid} survived a kill", service.name()));
+            return Err(format!("xtask: {} with pid {pid} survived a kill", service.name));
         }
         self.forget_pid(service)
     }
@@ -288,41 +284,41 @@ impl Services {
     fn clear(&mut self) -> Result<(), String> {
         self.stop(&ALL)?;
         for service in ALL {
-            process::remove(&self.place(service).data())?;
+            remove(&self.place(service).data())?;
         }
         self.state.services.clear();
-        self.state.write(&self.state_path, &ALL)
+        self.state.write(&self.state_path)
     }
 
-    fn remember(&mut self, service: &dyn Service, pid: Option<u32>, ports: &[u16]) -> Result<(), String> {
+    fn remember(&mut self, service: &Service, pid: Option<u32>, ports: &[u16]) -> Result<(), String> {
         let known = Remembered { pid, ports: ports.to_vec(), data: self.place(service).data() };
-        self.state.services.insert(service.name(), known);
-        self.state.write(&self.state_path, &ALL)
+        self.state.services.insert(service.name, known);
+        self.state.write(&self.state_path)
     }
 
-    fn forget_pid(&mut self, service: &dyn Service) -> Result<(), String> {
-        if let Some(known) = self.state.services.get_mut(service.name()) {
+    fn forget_pid(&mut self, service: &Service) -> Result<(), String> {
+        if let Some(known) = self.state.services.get_mut(service.name) {
             known.pid = None;
         }
-        self.state.write(&self.state_path, &ALL)
+        self.state.write(&self.state_path)
     }
 
     /// What makes a shell's `holdfast serve` a node on these servers. On a line of its own, so that a shell can take it.
     fn export(&self) -> String {
         let settings = ALL.into_iter().filter_map(|service| {
-            let known = self.state.services.get(service.name())?;
-            Some(format!("{}={}", service.setting(), service.variable(known.ports[0]).1))
+            let known = self.state.services.get(service.name)?;
+            Some(format!("{}={}", service.setting, (service.variable)(known.ports[0]).1))
         });
         format!("export {}", settings.collect::<Vec<_>>().join(" "))
     }
 
     fn print(&self) {
         for service in ALL {
-            let name = service.name();
+            let name = service.name;
             let known = self.state.services.get(name);
             match (self.running(service), known) {
                 (Some(pid), Some(known)) => {
-                    let (variable, value) = service.variable(known.ports[0]);
+                    let (variable, value) = (service.variable)(known.ports[0]);
                     println!("{name:<9} runs with pid {pid}");
                     println!("          {variable}={value}");
                 }
@@ -333,7 +329,7 @@ impl Services {
                 (None, None) => println!("{name:<9} was never started"),
             }
             if let Some(known) = known {
-                for (port_name, port) in service.port_names().iter().zip(&known.ports) {
+                for (port_name, port) in service.port_names.iter().zip(&known.ports) {
                     println!("          {port_name} {port}");
                 }
                 println!("          data {}", known.data.display());
@@ -345,7 +341,7 @@ impl Services {
 
 /// A service on its way up. Without a child it was running before.
 struct Launch {
-    service: &'static dyn Service,
+    service: &'static Service,
     ports: Vec<u16>,
     child: Option<Child>,
     started: Instant,
@@ -396,24 +392,23 @@ impl ForTests {
         install::install_zsh();
         let program = env::current_exe().map_err(|error| format!("xtask: cannot find itself: {error}"))?;
         let mut services = Services::lock()?;
-        let own =
-            |service: &&dyn Service| env::var_os(service.variable(0).0).is_none_or(|url| url.is_empty());
+        let own = |service: &&Service| env::var_os((service.variable)(0).0).is_none_or(|url| url.is_empty());
         let ours: Vec<_> = ALL.into_iter().filter(own).collect();
         let down: Vec<_> =
-            ours.iter().copied().filter(|service| services.running(*service).is_none()).collect();
+            ours.iter().copied().filter(|service| services.running(service).is_none()).collect();
         let mut guard = Command::new(&program);
-        guard.args(["services", GUARD]).args(down.iter().map(|service| service.name()));
+        guard.args(["services", GUARD]).args(down.iter().map(|service| service.name));
         guard.stdin(Stdio::piped()).process_group(0);
         let guard = guard.spawn().map_err(|error| format!("xtask: cannot start its guard: {error}"))?;
         let mut up = ForTests { variables: vec![(REQUIRE_VARIABLE.to_owned(), "1".to_owned())], guard };
         let started = services.start(&ours, Ports::MayChange);
         for service in &ours {
-            if let Some(known) = services.state.services.get(service.name()) {
-                let (variable, value) = service.variable(known.ports[0]);
+            if let Some(known) = services.state.services.get(service.name) {
+                let (variable, value) = (service.variable)(known.ports[0]);
                 let control = format!("{variable}{CONTROL_SUFFIX}");
                 up.variables.push((control, program.display().to_string()));
                 up.variables.push((variable.to_owned(), value));
-                up.variables.extend(service.client(&services.place(*service)));
+                up.variables.extend((service.client)(&services.place(service)));
             }
         }
         // The guard needs the lock.

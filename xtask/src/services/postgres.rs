@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::install::{install, keep_debian_from_a_cluster};
-use super::process::{Mark, ServiceFolder, in_path, remove, run};
+use super::process::{Mark, ServiceFolder};
 use super::{POSTGRES_VARIABLE, Service};
+use crate::tools::{in_path, remove, rename, run};
 
 /// The superuser and the database. Everyone on this machine may log in without a password.
 const NAME: &str = "holdfast";
@@ -32,84 +33,67 @@ const SETTINGS: [&str; 11] = [
     "log_line_prefix=%m [%p] ",
 ];
 
-pub(super) struct Postgres;
-
-impl Service for Postgres {
-    fn name(&self) -> &'static str {
-        "postgres"
-    }
-
-    fn port_names(&self) -> &'static [&'static str] {
-        &["port"]
-    }
-
-    fn address(&self, port: u16) -> (&'static str, String) {
-        ("url", format!("postgres://{NAME}@127.0.0.1:{port}/{NAME}"))
-    }
-
-    fn variable(&self, port: u16) -> (&'static str, String) {
-        (POSTGRES_VARIABLE, self.address(port).1)
-    }
-
-    fn setting(&self) -> &'static str {
-        "HOLDFAST_STORE"
-    }
-
-    fn mark(&self, place: &ServiceFolder) -> Mark {
-        Mark { program: "postgres", argument: place.data() }
-    }
-
-    /// Fast shutdown: sessions are cut, what is committed is kept.
-    fn stop_signal(&self) -> &'static str {
-        "INT"
-    }
-
-    /// The data appears under its name only when it is complete, so that an interrupted first start is simply repeated.
-    fn prepare(&self, place: &ServiceFolder) -> Result<(), String> {
-        if programs().is_none() {
-            keep_debian_from_a_cluster()?;
-            install("PostgreSQL", "postgresql", POSTGRES_VARIABLE)?;
-        }
-        let programs = programs()
-            .ok_or_else(|| format!("xtask: package postgresql is there, but no initdb in {DEBIAN}/*/bin"))?;
-        if place.data().exists() {
-            return Ok(());
-        }
-        let new = place.dir.join("data.new");
-        remove(&new)?;
-        let mut initdb = place.command(programs.join("initdb"));
-        initdb.arg("--pgdata").arg(&new).args(["--username", NAME, "--auth", "trust"]);
-        initdb.args(["--encoding", "UTF8", "--locale", "C"]);
-        run(initdb)?;
-        create_database(&programs, place, &new)?;
-        fs::rename(&new, place.data())
-            .map_err(|error| format!("xtask: cannot rename {}: {error}", new.display()))
-    }
-
-    fn command(&self, place: &ServiceFolder, ports: &[u16]) -> Result<Command, String> {
-        let programs = programs().ok_or("xtask: PostgreSQL's programs are gone")?;
-        let mut postgres = place.command(programs.join("postgres"));
-        postgres.arg("-D").arg(place.data()).args(["-p", &ports[0].to_string()]);
-        for setting in SETTINGS {
-            postgres.args(["-c", setting]);
-        }
-        Ok(postgres)
-    }
-
-    fn is_ready(&self, place: &ServiceFolder, ports: &[u16]) -> bool {
-        // The server's own word first: every question that comes too early is a line in its log.
-        let status = fs::read_to_string(place.data().join("postmaster.pid")).unwrap_or_default();
-        let says_ready = status.lines().nth(STATUS_LINE).is_some_and(|line| line.trim_end() == "ready");
-        let Some(programs) = programs().filter(|_| says_ready) else { return false };
-        let mut ready = place.command(programs.join("pg_isready"));
-        ready.args(["-q", "-h", "127.0.0.1", "-U", NAME, "-d", NAME, "-p", &ports[0].to_string()]);
-        ready.status().is_ok_and(|status| status.success())
-    }
-
-    /// After a kill -9 the sessions live on for a moment, and a new server refuses to join them.
-    fn passes(&self, log: &str) -> bool {
+pub(super) static POSTGRES: Service = Service {
+    name: "postgres",
+    port_names: &["port"],
+    address: |port| ("url", url(port)),
+    variable: |port| (POSTGRES_VARIABLE, url(port)),
+    client: |_| None,
+    setting: "HOLDFAST_STORE",
+    mark: |place| Mark { program: "postgres", argument: place.data() },
+    // Fast shutdown: sessions are cut, what is committed is kept.
+    stop_signal: "INT",
+    prepare,
+    command,
+    is_ready,
+    // After a kill -9 the sessions live on for a moment, and a new server refuses to join them.
+    passes: |log| {
         log.contains("is still in use") || log.contains("lock file \"postmaster.pid\" already exists")
+    },
+};
+
+fn url(port: u16) -> String {
+    format!("postgres://{NAME}@127.0.0.1:{port}/{NAME}")
+}
+
+/// The data appears under its name only when it is complete, so that an interrupted first start is simply repeated.
+fn prepare(place: &ServiceFolder) -> Result<(), String> {
+    if programs().is_none() {
+        keep_debian_from_a_cluster()?;
+        install("PostgreSQL", "postgresql", POSTGRES_VARIABLE)?;
     }
+    let programs = programs()
+        .ok_or_else(|| format!("xtask: package postgresql is there, but no initdb in {DEBIAN}/*/bin"))?;
+    if place.data().exists() {
+        return Ok(());
+    }
+    let new = place.dir.join("data.new");
+    remove(&new)?;
+    let mut initdb = place.command(programs.join("initdb"));
+    initdb.arg("--pgdata").arg(&new).args(["--username", NAME, "--auth", "trust"]);
+    run(initdb.args(["--encoding", "UTF8", "--locale", "C"]))?;
+    create_database(&programs, place, &new)?;
+    rename(&new, &place.data())
+}
+
+fn command(place: &ServiceFolder, ports: &[u16]) -> Result<Command, String> {
+    let programs = programs().ok_or("xtask: PostgreSQL's programs are gone")?;
+    let mut postgres = place.command(programs.join("postgres"));
+    postgres.arg("-D").arg(place.data()).args(["-p", &ports[0].to_string()]);
+    for setting in SETTINGS {
+        postgres.args(["-c", setting]);
+    }
+    Ok(postgres)
+}
+
+fn is_ready(place: &ServiceFolder, ports: &[u16]) -> bool {
+    // The server's own word first: every question that comes too early is a line in its log.
+    let status = fs::read_to_string(place.data().join("postmaster.pid")).unwrap_or_default();
+    let says_ready = status.lines().nth(STATUS_LINE).is_some_and(|line| line.trim_end() == "ready");
+    let Some(programs) = programs().filter(|_| says_ready) else { return false };
+    let mut ready = place.command(programs.join("pg_isready"));
+    ready.args(["-q", "-h", "127.0.0.1", "-U", NAME, "-d", NAME, "-p", &ports[0].to_string()]);
+    ready.status().is_ok_and(|status| status.success())
 }
 
 /// The folder of the newest version's programs.

@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
@@ -10,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::tools::{read, run, shown};
 
 /// How often a condition is looked at while waiting for it.
 const POLL: Duration = Duration::from_millis(20);
@@ -30,9 +31,7 @@ impl Account {
         if !is_root()? {
             return Ok(None);
         }
-        let users = fs::read_to_string("/etc/passwd")
-            .map_err(|error| format!("xtask: cannot read /etc/passwd: {error}"))?;
-        Account::find(&users, ACCOUNT)
+        Account::find(&read(Path::new("/etc/passwd"))?, ACCOUNT)
             .map(Some)
             .ok_or_else(|| format!("xtask: root runs services as {ACCOUNT}, which is not in /etc/passwd"))
     }
@@ -115,28 +114,6 @@ pub(super) fn end_of(log: &str) -> String {
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
-/// Runs a helper program to its end; what it printed is shown only if it fails.
-pub(crate) fn run(mut command: Command) -> Result<(), String> {
-    let done =
-        command.output().map_err(|error| format!("xtask: cannot start {}: {error}", shown(&command)))?;
-    if done.status.success() {
-        return Ok(());
-    }
-    let printed = [done.stdout, done.stderr].concat();
-    let printed = String::from_utf8_lossy(&printed);
-    Err(format!("xtask: {} failed ({}):\n{}", shown(&command), done.status, printed.trim_end()))
-}
-
-fn shown(command: &Command) -> String {
-    command.get_program().to_string_lossy().into_owned()
-}
-
-/// A program in PATH.
-pub(crate) fn in_path(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
-}
-
 /// How a running service is told from every other process: a pid alone may belong to someone else by now.
 #[derive(Debug)]
 pub(super) struct Mark {
@@ -171,9 +148,7 @@ impl Mark {
 
 /// Sends a signal, by the shell's own kill: a bare machine has no other without unsafe code.
 pub(super) fn signal(pid: u32, signal: &str) -> Result<(), String> {
-    let mut kill = Command::new("sh");
-    kill.args(["-c", "kill -s \"$1\" \"$2\"", "sh", signal, &pid.to_string()]);
-    run(kill)
+    run(Command::new("sh").args(["-c", "kill -s \"$1\" \"$2\"", "sh", signal, &pid.to_string()]))
 }
 
 /// Whether a process and all its threads are gone. Its command line goes first, its sockets later: a process that
@@ -200,16 +175,6 @@ pub(super) fn wait_until(deadline: Instant, mut condition: impl FnMut() -> bool)
             return false;
         }
         thread::park_timeout(POLL);
-    }
-}
-
-/// Removes a folder that may not be there.
-pub(crate) fn remove(dir: &Path) -> Result<(), String> {
-    match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(format!("xtask: cannot remove {}: {error}", dir.display()))
-        }
-        _ => Ok(()),
     }
 }
 

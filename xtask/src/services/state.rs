@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::Service;
+use super::{ALL, Service};
+use crate::tools::{rename, write};
 
 /// Where the services live and how they can be reached.
 #[derive(Debug, Default, PartialEq)]
@@ -28,13 +29,13 @@ pub(super) struct Remembered {
 
 impl ServicesState {
     /// A file that is not there or cannot be understood means that nothing is remembered.
-    pub(super) fn read(path: &Path, services: &[&'static dyn Service]) -> ServicesState {
+    pub(super) fn read(path: &Path) -> ServicesState {
         let Some(value) = fs::read(path).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok())
         else {
             return ServicesState::default();
         };
-        let known = services.iter().filter_map(|service| {
-            Some((service.name(), Remembered::from_json(value.get(service.name())?, *service)?))
+        let known = ALL.into_iter().filter_map(|service| {
+            Some((service.name, Remembered::from_json(value.get(service.name)?, service)?))
         });
         ServicesState {
             home: value.get("home").and_then(Value::as_str).map(PathBuf::from),
@@ -43,40 +44,39 @@ impl ServicesState {
     }
 
     /// Replaces the file in one step, so that a reader sees the old or the new one.
-    pub(super) fn write(&self, path: &Path, services: &[&'static dyn Service]) -> Result<(), String> {
+    pub(super) fn write(&self, path: &Path) -> Result<(), String> {
         let mut value = Map::new();
         value.insert("home".to_owned(), json!(self.home));
-        for service in services {
-            if let Some(remembered) = self.services.get(service.name()) {
-                value.insert(service.name().to_owned(), remembered.to_json(*service));
+        for service in ALL {
+            if let Some(remembered) = self.services.get(service.name) {
+                value.insert(service.name.to_owned(), remembered.to_json(service));
             }
         }
         let text = format!("{:#}\n", Value::Object(value));
         let new = path.with_extension("json.new");
-        fs::write(&new, text)
-            .and_then(|()| fs::rename(&new, path))
-            .map_err(|error| format!("xtask: cannot write {}: {error}", path.display()))
+        write(&new, &text)?;
+        rename(&new, path)
     }
 }
 
 impl Remembered {
-    fn from_json(value: &Value, service: &dyn Service) -> Option<Remembered> {
+    fn from_json(value: &Value, service: &Service) -> Option<Remembered> {
         let port = |name: &&str| value.get(*name)?.as_u64()?.try_into().ok();
         Some(Remembered {
             pid: value.get("pid").and_then(Value::as_u64).and_then(|pid| pid.try_into().ok()),
-            ports: service.port_names().iter().map(port).collect::<Option<_>>()?,
+            ports: service.port_names.iter().map(port).collect::<Option<_>>()?,
             data: value.get("data")?.as_str()?.into(),
         })
     }
 
-    fn to_json(&self, service: &dyn Service) -> Value {
+    fn to_json(&self, service: &Service) -> Value {
         let mut value = Map::new();
         value.insert("pid".to_owned(), json!(self.pid));
-        for (name, port) in service.port_names().iter().zip(&self.ports) {
+        for (name, port) in service.port_names.iter().zip(&self.ports) {
             value.insert((*name).to_owned(), json!(port));
         }
         value.insert("data".to_owned(), json!(self.data));
-        let (name, address) = service.address(self.ports[0]);
+        let (name, address) = (service.address)(self.ports[0]);
         value.insert(name.to_owned(), json!(address));
         Value::Object(value)
     }
@@ -86,19 +86,18 @@ impl Remembered {
 mod tests {
     use std::{env, fs, process};
 
-    use super::{Remembered, ServicesState};
-    use crate::services::ALL;
+    use super::{ALL, Remembered, ServicesState};
 
     #[test]
     fn what_is_written_is_read_again_and_rubbish_is_nothing() {
         let path = env::temp_dir().join(format!("holdfast-state-{}.json", process::id()));
         let mut state = ServicesState { home: Some("/with \"quotes\"".into()), ..ServicesState::default() };
         for (service, pid) in ALL.iter().zip([Some(7), None]) {
-            let ports = (1..).take(service.port_names().len()).collect();
-            state.services.insert(service.name(), Remembered { pid, ports, data: "/data".into() });
+            let ports = (1..).take(service.port_names.len()).collect();
+            state.services.insert(service.name, Remembered { pid, ports, data: "/data".into() });
         }
-        state.write(&path, &ALL).unwrap();
-        assert_eq!(ServicesState::read(&path, &ALL), state);
+        state.write(&path).unwrap();
+        assert_eq!(ServicesState::read(&path), state);
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.contains("\"url\": \"postgres://holdfast@127.0.0.1:1/holdfast\""), "{text}");
         assert!(
@@ -106,7 +105,7 @@ mod tests {
             "{text}"
         );
         fs::write(&path, "{\"kafka\":").unwrap();
-        assert_eq!(ServicesState::read(&path, &ALL), ServicesState::default());
+        assert_eq!(ServicesState::read(&path), ServicesState::default());
         fs::remove_file(&path).unwrap();
     }
 }

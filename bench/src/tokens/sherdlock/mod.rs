@@ -32,7 +32,7 @@ use retry::{Attempt, RETRIES, RanOut};
 use sql::Pool;
 use tokio::task::JoinSet;
 
-use super::node::{Claims, INSUFFICIENT, Node, Nodes, Order, SHERDLOCK, SHERDLOCK_LAZY};
+use super::node::{Claims, INSUFFICIENT, Node, Nodes, Order};
 
 /// A lock that is older is nobody's.
 const LEASE: Duration = Duration::from_secs(180);
@@ -61,7 +61,6 @@ pub(crate) struct Sherdlock {
 pub(crate) struct Sherdlocks {
     nodes: Vec<Sherdlock>,
     counts: Arc<Counts>,
-    reading: Reading,
     _cleaners: JoinSet<()>,
 }
 
@@ -75,7 +74,7 @@ impl Sherdlocks {
             let fetcher = Fetcher::new(&pool, reading);
             started.push(Sherdlock { pool, fetcher, counts: Arc::clone(&counts) });
         }
-        Ok(Sherdlocks { nodes: started, counts, reading, _cleaners: cleaners })
+        Ok(Sherdlocks { nodes: started, counts, _cleaners: cleaners })
     }
 }
 
@@ -92,13 +91,6 @@ impl Nodes for Sherdlocks {
 
     const WORTH: &'static str = "SELECT coalesce(sum(quantity), 0)::bigint FROM token
          WHERE token_type = 'token' AND NOT is_deleted";
-
-    fn name(&self) -> &'static str {
-        match self.reading {
-            Reading::Mixed => SHERDLOCK,
-            Reading::Lazy => SHERDLOCK_LAZY,
-        }
-    }
 
     /// Its first request sees all wallets at once.
     async fn see(&self, _: &[Name]) -> anyhow::Result<()> {

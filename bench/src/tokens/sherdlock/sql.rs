@@ -1,15 +1,16 @@
 //! The statements of sherdlock, and the connections that they go through: one at a time on each, as Go's pool has it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use holdfast_load::figures::lock;
 use tokio::sync::Semaphore;
 use tokio_postgres::{Client, NoTls, Statement};
 
 use super::fetcher::Found;
 use crate::tokens::node::CURRENCY;
 
-/// What it needs besides the tokens: a mark of those that are spent, and its locks. The index is in its favour: an unlock
+/// What it needs beside the tokens: a mark of those that are spent, and its locks. The index is in its favour: an unlock
 /// would read all of them else.
 pub(crate) const TABLES: &str = "
     ALTER TABLE token ADD COLUMN is_deleted boolean NOT NULL DEFAULT false;
@@ -95,7 +96,7 @@ impl std::ops::Deref for Seat<'_> {
 
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
-        self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).extend(self.connection.take());
+        lock(&self.pool.idle).extend(self.connection.take());
     }
 }
 
@@ -110,7 +111,7 @@ impl Pool {
 
     async fn seat(&self) -> Seat<'_> {
         let permit = self.seats.acquire().await.expect("never closed");
-        let connection = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let connection = lock(&self.idle).pop();
         Seat { pool: self, connection, _permit: permit }
     }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_client::{Batch, Checkout, CheckoutReply, Client, Reply, SealedBatch};
+use holdfast_client::{Batch, Checkout, CheckoutReply, Client, SealedBatch};
 use holdfast_domain::shop::OrderId;
 
 use crate::LoadError;
@@ -69,19 +69,14 @@ pub async fn in_batches(
     connections: usize,
     rate: Option<u64>,
 ) -> Result<Driven, LoadError> {
-    let bodies = Arc::new(bodies(checkouts, records)?);
+    let (client, bodies) = (client.clone(), Arc::new(bodies(checkouts, records)?));
     let workers = if rate.is_some() { OPEN_LOOP_REQUESTS } else { connections };
-    drive(bodies.len() as u64, rate, workers, |starts| {
-        let (client, bodies) = (client.clone(), Arc::clone(&bodies));
+    drive(bodies.len() as u64, rate, workers, move |number| {
+        let body = bodies[usize::try_from(number).expect("below their count")].clone();
+        let client = client.clone();
         async move {
-            let mut driven = Driven::default();
-            while let Some((number, begun)) = starts.next().await {
-                let body = bodies[usize::try_from(number).expect("below their count")].clone();
-                let replies = client.batch(body).await.map_err(LoadError::of("a batch of checkouts"))?;
-                driven.latency.record(begun.elapsed());
-                replies.iter().try_for_each(|reply: &Reply| driven.take(CheckoutReply::from_reply(reply)))?;
-            }
-            Ok(driven)
+            let replies = client.batch(body).await.map_err(LoadError::of("a batch of checkouts"))?;
+            Ok(replies.into_iter().map(|reply| CheckoutReply::from_reply(&reply)))
         }
     })
     .await
@@ -89,35 +84,44 @@ pub async fn in_batches(
 
 /// Calls one by one, so many under way at once.
 pub async fn singly(client: &Client, checkouts: u64, in_flight: usize) -> Result<Driven, LoadError> {
-    drive(checkouts, None, in_flight, |starts| {
+    let client = client.clone();
+    drive(checkouts, None, in_flight, move |number| {
         let client = client.clone();
         async move {
-            let mut driven = Driven::default();
-            while let Some((number, begun)) = starts.next().await {
-                let reply = client.checkout(Checkout::of(order(number))).await;
-                driven.latency.record(begun.elapsed());
-                driven.take(Some(reply.map_err(LoadError::of("a checkout"))?))?;
-            }
-            Ok(driven)
+            let reply = client.checkout(Checkout::of(order(number))).await;
+            Ok([Some(reply.map_err(LoadError::of("a checkout"))?)])
         }
     })
     .await
 }
 
-async fn drive<F>(
+/// Has `workers` make `count` calls; the clock of each stops before its replies are looked at.
+async fn drive<F, R>(
     count: u64,
     rate: Option<u64>,
     workers: usize,
-    worker: impl Fn(Arc<Starts>) -> F,
+    call: impl Fn(u64) -> F + Clone + Send + 'static,
 ) -> Result<Driven, LoadError>
 where
-    F: Future<Output = Result<Driven, LoadError>> + Send + 'static,
+    F: Future<Output = Result<R, LoadError>> + Send,
+    R: IntoIterator<Item = Option<CheckoutReply>> + Send,
 {
     let time = Duration::from_secs(LOAD_SECONDS_MAX);
     let starts = Arc::new(Starts::new("requests", rate, count, time, workers));
-    let workers = (0..workers).map(|_| worker(Arc::clone(&starts)));
+    let workers = (0..workers).map(|_| {
+        let (starts, call) = (Arc::clone(&starts), call.clone());
+        async move {
+            let mut driven = Driven::default();
+            while let Some((number, begun)) = starts.next().await {
+                let replies = call(number).await?;
+                driven.latency.record(begun.elapsed());
+                replies.into_iter().try_for_each(|reply| driven.take(reply))?;
+            }
+            Ok(driven)
+        }
+    });
     let mut all = Driven::default();
-    let took = work(&starts, true, workers, |driven| {
+    let took = work(&starts, true, workers, |driven: Result<Driven, LoadError>| {
         all.add(&driven?);
         Ok(())
     });

@@ -233,8 +233,9 @@ async fn run(case: &Case, hub: Hub<'_>) -> Result<Run, LoadError> {
             if case.way == Way::Batches { "request" } else { "checkout" },
             latency.percentiles(),
         )],
-        costs: after.costs_since(&before, case.checkouts),
+        costs: after.costs_since(&before, case.checkouts).row(),
         more: Row::default().count("paid", paid).count("failed", failed),
+        ..Run::default()
     })
 }
 

@@ -6,9 +6,11 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::task::JoinSet;
 
 use crate::LoadError;
+use crate::batches::worker_lost;
 use crate::line::{Head, Line};
 use crate::options::parse_count;
 
@@ -127,8 +129,7 @@ impl Goods {
         }
         let (mut credit, mut stock) = (0, 0);
         while let Some(ended) = counters.join_next().await {
-            let some =
-                ended.map_err(|error| LoadError::Refused(format!("a counter ended early: {error}")))??;
+            let some = ended.map_err(worker_lost)??;
             credit += some.0;
             stock += some.1;
         }
@@ -153,27 +154,16 @@ impl Goods {
         first: u64,
         step: u64,
     ) -> Result<(u128, u128), LoadError> {
-        #[derive(Deserialize)]
-        struct User {
-            credit: u64,
+        let (mut out, mut sums) = (Vec::new(), [0, 0]);
+        let kinds = [(self.users, "/payment/find_user", "credit"), (self.items, "/stock/find", "stock")];
+        for ((count, path, field), sum) in kinds.into_iter().zip(&mut sums) {
+            for number in (first..count).step_by(usize::try_from(step).unwrap_or(usize::MAX)) {
+                head.get(&format_args!("{path}/{number}"), &mut out);
+                let read = |body: &[u8]| serde_json::from_slice::<Value>(body).ok()?[field].as_u64();
+                *sum += u128::from(line.must("asking what is left", &out, 200, read).await?);
+            }
         }
-        #[derive(Deserialize)]
-        struct Item {
-            stock: u64,
-        }
-        let (mut out, mut credit, mut stock) = (Vec::new(), 0, 0);
-        let every = |count: u64| (first..count).step_by(usize::try_from(step).unwrap_or(usize::MAX));
-        for user in every(self.users) {
-            head.get(&format!("/payment/find_user/{user}"), &mut out);
-            let read = |body: &[u8]| Some(serde_json::from_slice::<User>(body).ok()?.credit);
-            credit += u128::from(line.must("asking for a user's credit", &out, 200, read).await?);
-        }
-        for item in every(self.items) {
-            head.get(&format!("/stock/find/{item}"), &mut out);
-            let read = |body: &[u8]| Some(serde_json::from_slice::<Item>(body).ok()?.stock);
-            stock += u128::from(line.must("asking for an item's stock", &out, 200, read).await?);
-        }
-        Ok((credit, stock))
+        Ok(sums.into())
     }
 }
 

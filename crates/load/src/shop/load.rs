@@ -6,7 +6,7 @@
 //! there. Failures are counted, not fatal; a checkout whose answer is lost is asked for again, which pays nothing twice. At the
 //! end the shop is counted: the credit that is gone must be the price of the units that are gone.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 use super::goods::{Books, Goods, Sides};
 use crate::bench::runtime;
-use crate::figures::{Counts, Latency, per_second};
+use crate::figures::{Counts, Latency, lock, per_second};
 use crate::line::{Head, Line, Lost, PAUSE};
 use crate::options::{Hub, LINES_MAX, PAYMENTS_MAX, Pacing, check_range, parse_count};
 use crate::pace::{Starts, work};
@@ -65,7 +65,6 @@ pub struct CheckoutLoad {
 
 impl CheckoutLoad {
     /// A closed loop with the defaults.
-    #[must_use]
     pub fn to(address: &str, goods: Goods) -> CheckoutLoad {
         let (hub, pacing) = (Hub::at(address), Pacing::default());
         CheckoutLoad {
@@ -156,7 +155,6 @@ pub struct Driven {
 
 impl Driven {
     /// The longest that a checkout of an open loop began after its place in time.
-    #[must_use]
     pub fn late_us(&self) -> Option<u64> {
         self.starts.late_us()
     }
@@ -176,18 +174,15 @@ pub async fn drive(options: &CheckoutLoad, head: &Head) -> Result<Driven, LoadEr
         line.must("an item", &look, 200, |_| Some(())).await?;
     }
     let starts = Arc::new(Starts::paced("checkouts", &options.pacing, options.checkouts));
+    // One for all: a histogram for each of a thousand would crowd the machine's caches.
+    let tally = Arc::<Mutex<Tally>>::default();
     let workers = lines.into_iter().map(|line| {
-        let (head, starts) = (head.clone(), Arc::clone(&starts));
+        let (head, starts, tally) = (head.clone(), Arc::clone(&starts), Arc::clone(&tally));
         let CheckoutLoad { goods, first_order, gone_max, .. } = *options;
-        Worker { line, head, starts, orders: goods.orders, first_order, gone_max, tally: Tally::default() }
-            .work()
+        Worker { line, head, starts, orders: goods.orders, first_order, gone_max, tally }.work()
     });
-    let mut tally = Tally::default();
-    let took = work(&starts, options.pacing.quiet, workers, |one| {
-        tally.add(one);
-        Ok(())
-    });
-    let took = took.await?;
+    let took = work(&starts, options.pacing.quiet, workers, |()| Ok(())).await?;
+    let tally = std::mem::take(&mut *lock(&tally));
     Ok(Driven { tally, took, starts })
 }
 
@@ -216,20 +211,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, other: Tally) {
-        self.checkouts += other.checkouts;
-        self.paid += other.paid;
-        self.paid_before += other.paid_before;
-        self.repeats += other.repeats;
-        self.found_paid += other.found_paid;
-        self.failed.add(other.failed);
-        self.refused.add(other.refused);
-        self.errors.add(other.errors);
-        self.checkout_us.add(&other.checkout_us);
-    }
-
     /// Checkouts of which nobody knows whether they were paid, or by which attempt.
-    #[must_use]
     pub fn unknown(&self) -> u64 {
         self.found_paid + self.refused.total() + self.errors.total()
     }
@@ -271,23 +253,22 @@ struct Worker {
     orders: u64,
     first_order: u64,
     gone_max: Duration,
-    tally: Tally,
+    tally: Arc<Mutex<Tally>>,
 }
 
 impl Worker {
-    async fn work(mut self) -> Tally {
+    async fn work(mut self) {
         let mut out = Vec::with_capacity(256);
         while let Some((number, begun)) = self.starts.next().await {
-            self.tally.checkouts += 1;
+            lock(&self.tally).checkouts += 1;
             let order = (self.first_order + number) % self.orders;
             let Err(lost) = self.checkout(order, begun, &mut out).await else { continue };
-            self.tally.errors.note(lost.name());
+            lock(&self.tally).errors.note(lost.name());
             // A hub that is gone ends the worker: nothing would come of more checkouts.
             if self.line.reopen().await.is_err() {
                 break;
             }
         }
-        self.tally
     }
 
     async fn checkout(&mut self, order: u64, begun: Instant, out: &mut Vec<u8>) -> Result<(), Lost> {
@@ -302,9 +283,9 @@ impl Worker {
             if Instant::now() > end || self.line.reopen_until(end).await.is_err() {
                 return Err(lost);
             }
-            self.tally.repeats += 1;
+            lock(&self.tally).repeats += 1;
         };
-        let tally = &mut self.tally;
+        let mut tally = lock(&self.tally);
         match answer {
             Told::Paid => tally.paid += 1,
             Told::PaidBefore if given_up_at.is_some() => tally.found_paid += 1,

@@ -99,7 +99,8 @@ async fn over_http(options: &TokenBench, ending: Ending, hub: Hub<'_>) -> Result
         took: driven.took,
         rounds: tally.rounds,
         latencies: parts.into_iter().zip(latencies).collect(),
-        costs: after.costs_since(&before, tally.rounds),
+        costs: after.costs_since(&before, tally.rounds).row(),
         more: Row::default().count("refused", tally.refused.total() + tally.errors.total()),
+        ..Run::default()
     })
 }

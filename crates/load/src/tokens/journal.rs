@@ -45,15 +45,15 @@ pub(super) fn run_journalled(journal: &Journal, data: &Path) -> Result<Row, Load
     let runtime = runtime.map_err(LoadError::of("cannot start the runtime of the callers"))?;
     let hub = start(data)?;
     let handle = hub.handle();
-    let desk = handle.tokens().clone();
-    runtime.block_on(issue(&desk, journal))?;
+    let vault = handle.tokens().clone();
+    runtime.block_on(issue(&vault, journal))?;
     let reading = || (Usage::of(std::process::id()), device_written_bytes(data));
     let (usage, device) = reading();
     let started = Instant::now();
-    let tally = runtime.block_on(select(&desk, journal))?;
+    let tally = runtime.block_on(select(&vault, journal))?;
     let took = started.elapsed();
     let (usage_after, device_after) = reading();
-    drop((desk, handle));
+    drop((vault, handle));
     hub.stop();
     let restarted = Instant::now();
     start(data)?.stop();
@@ -90,7 +90,7 @@ fn quantity(number: u64) -> u64 {
     10_u64.pow(u32::try_from(number % 6).expect("below 6")) * (1 + number / 6 % 9)
 }
 
-async fn issue(desk: &HubVault, journal: &Journal) -> Result<(), LoadError> {
+async fn issue(vault: &HubVault, journal: &Journal) -> Result<(), LoadError> {
     let refused = |error: holdfast_engine::TokenError| LoadError::Refused(format!("no tokens: {error}"));
     let tokens_each = u64::from(journal.tokens);
     let all = (0..u64::from(journal.wallets) * tokens_each).map(|number| {
@@ -102,10 +102,10 @@ async fn issue(desk: &HubVault, journal: &Journal) -> Result<(), LoadError> {
     for token in all {
         page.push(token);
         if page.len() == ISSUE_TOGETHER {
-            desk.issue(std::mem::take(&mut page)).await.map_err(refused)?;
+            vault.issue(std::mem::take(&mut page)).await.map_err(refused)?;
         }
     }
-    if page.is_empty() { Ok(()) } else { desk.issue(page).await.map_err(refused) }
+    if page.is_empty() { Ok(()) } else { vault.issue(page).await.map_err(refused) }
 }
 
 /// What the callers saw.
@@ -115,22 +115,22 @@ struct Tally {
     inputs: u64,
 }
 
-async fn select(desk: &HubVault, journal: &Journal) -> Result<Tally, LoadError> {
+async fn select(vault: &HubVault, journal: &Journal) -> Result<Tally, LoadError> {
     let time = Duration::from_secs(LOAD_SECONDS_MAX);
     let starts = Arc::new(Starts::new("selections", None, journal.selections, time, journal.in_flight));
     // One for all: a histogram for each of a thousand would crowd the tokens out of the machine's caches.
     let tally = Arc::<Mutex<Tally>>::default();
     let workers = (0..journal.in_flight).map(|_| {
-        let (desk, starts, tally, journal) =
-            (desk.clone(), Arc::clone(&starts), Arc::clone(&tally), *journal);
-        async move { select_in_turn(&desk, &starts, &tally, &journal).await }
+        let (vault, starts, tally, journal) =
+            (vault.clone(), Arc::clone(&starts), Arc::clone(&tally), *journal);
+        async move { select_in_turn(&vault, &starts, &tally, &journal).await }
     });
     work(&starts, true, workers, |ended| ended).await?;
     Ok(Arc::into_inner(tally).expect("all workers have ended").into_inner().expect("none has panicked"))
 }
 
 async fn select_in_turn(
-    desk: &HubVault,
+    vault: &HubVault,
     starts: &Starts,
     tally: &Mutex<Tally>,
     journal: &Journal,
@@ -143,14 +143,14 @@ async fn select_in_turn(
             quantity(number % 48) + if number.is_multiple_of(3) { 0 } else { quantity(number / 7 % 48) };
         let spender: holdfast_tokens::Name = format!("payment-{number}").into();
         let request = SelectRequest::new(Arc::clone(&spender), Scope::wallet(wallet(owner), "EUR"), amount);
-        let selection = desk.select(request, 10_000).await.map_err(refused)?;
+        let selection = vault.select(request, 10_000).await.map_err(refused)?;
         {
             let mut seen = tally.lock().expect("none has panicked");
             seen.select.record(started.elapsed());
             seen.inputs += selection.tokens.len() as u64;
         }
         if journal.release {
-            desk.release(spender, Some(selection.fence)).await.map_err(refused)?;
+            vault.release(spender, Some(selection.fence)).await.map_err(refused)?;
         }
     }
     Ok(())

@@ -33,17 +33,10 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Takes in what another has counted.
-    pub fn add(&mut self, other: Tally) {
-        self.rounds += other.rounds;
-        self.done += other.done;
-        self.selections += other.selections;
-        self.inputs += other.inputs;
-        self.refused.add(other.refused);
-        self.errors.add(other.errors);
-        self.round_us.add(&other.round_us);
-        self.select_us.add(&other.select_us);
-        self.second_us.add(&other.second_us);
+    /// A selection of so many tokens was made.
+    pub fn selected(&mut self, inputs: u64) {
+        self.selections += 1;
+        self.inputs += inputs;
     }
 
     /// A round that came to its end: its select, what followed, and both from the round's place in time.

@@ -13,7 +13,7 @@ use crate::options::{
     SINGLE_CONNECTIONS_DEFAULT, check_range, parse_count,
 };
 use crate::payments::{Parties, Payers, Payments};
-use crate::report::{Report, Row};
+use crate::report::Report;
 
 /// Payments of a batch case unless told otherwise.
 const BATCH_PAYMENTS_DEFAULT: u64 = 1_000_000;
@@ -161,7 +161,7 @@ async fn run(options: &TransferBench, case: &Case, hub: Hub<'_>) -> Result<Run, 
             Way::Batches { .. } => vec![("prepare request", prepare), ("fulfil request", fulfil)],
             Way::Singles { .. } => vec![("payment", driven.payment.percentiles())],
         },
-        costs: after.costs_since(&before, case.payments),
-        more: Row::default(),
+        costs: after.costs_since(&before, case.payments).row(),
+        ..Run::default()
     })
 }

@@ -4,7 +4,7 @@
 //! in time and their latency counts from there, so a hub that falls behind cannot hide it by slowing down its
 //! callers. Here refusals are counted, not fatal: it is the hub that is looked at, not the benchmark.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use holdfast_client::{Abort, Client, ClientError, ClientOptions, Reply};
@@ -13,7 +13,7 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use crate::bench::runtime;
-use crate::figures::{Counts, Latency, per_second};
+use crate::figures::{Counts, Latency, lock, per_second};
 use crate::line::CONNECT_WAIT_MAX;
 use crate::meter::Books;
 use crate::options::{
@@ -136,7 +136,7 @@ async fn run(options: &TransferLoad) -> Result<Loaded, LoadError> {
         Err(_) => return Err(LoadError::NoHub(address.clone())),
     };
     let parties = Parties::create(&client, seed, options.accounts).await?;
-    // A cluster with a long history does not count it; only who waits for expirations needs to know.
+    // A database with a long history does not count it; only who waits for expirations needs to know.
     let before = if options.expire_percent > 0 { Books::read(&client).await? } else { Books::default() };
     let payments = Payments::new(parties, Payers::Uniform, seed);
     let tally = Mutex::default();
@@ -155,7 +155,7 @@ async fn run(options: &TransferLoad) -> Result<Loaded, LoadError> {
         Ok(expired) => (Some(expired), None),
         Err(error) => (None, Some(error)),
     };
-    let tally = std::mem::take(&mut *loading.lock());
+    let tally = std::mem::take(&mut *lock(&loading.tally));
     let mut report = tally.report(&starts, &options.pacing, took);
     report.figure("expired", expired);
     let wrong = wrong.map(LoadError::of("the hub could not be asked for its own counts at the end"));
@@ -185,13 +185,9 @@ impl Tally {
 }
 
 impl Loading {
-    fn lock(&self) -> MutexGuard<'_, Tally> {
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits until the holds that were left alone have run out; gives how many have.
     async fn wait_for_expiry(&self, before: Books) -> Result<u64, LoadError> {
-        let left = self.lock().left_to_expire;
+        let left = lock(&self.tally).left_to_expire;
         if left == 0 {
             return Ok(0);
         }
@@ -226,7 +222,7 @@ impl Loading {
             return;
         }
         if plan == Plan::Expire {
-            let mut tally = self.lock();
+            let mut tally = lock(&self.tally);
             tally.prepare_us.record(prepare_took);
             tally.left_to_expire += 1;
             return;
@@ -242,7 +238,7 @@ impl Loading {
         };
         let (second_took, took) = (second.elapsed(), begun.elapsed());
         if self.is_in(&ended, state) {
-            let mut tally = self.lock();
+            let mut tally = lock(&self.tally);
             tally.prepare_us.record(prepare_took);
             tally.second_us.record(second_took);
             tally.payment_us.record(took);
@@ -257,8 +253,8 @@ impl Loading {
     fn is_in(&self, reply: &Result<Reply, ClientError>, state: TransferState) -> bool {
         match reply {
             Ok(reply) if reply.state == Some(state) => return true,
-            Ok(reply) => self.lock().refused.note(reply.code.to_string()),
-            Err(error) => self.lock().errors.note(error.to_string()),
+            Ok(reply) => lock(&self.tally).refused.note(reply.code.to_string()),
+            Err(error) => lock(&self.tally).errors.note(error.to_string()),
         }
         false
     }

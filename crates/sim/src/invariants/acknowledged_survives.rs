@@ -89,7 +89,7 @@ impl AcknowledgedSurvives {
     /// A hub came back with the state of `core`.
     pub fn restarted(&self, core: &Core<MemoryStore>, diary: &Diary) -> Result<(), String> {
         // Clients first: what they miss says more than an offset.
-        for entry in diary.entries() {
+        for entry in &diary.entries {
             if let Standing::Answered(outcome) = &entry.standing {
                 still_there(core.store(), entry, outcome)?;
             }

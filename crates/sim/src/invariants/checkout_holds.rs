@@ -7,7 +7,8 @@ use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{ShopOutcome, ShopRefusal};
 use holdfast_domain::tokens::{LockRow, Name, Token, TokenEffect};
 
-use super::token_books::{TokenBooks, expect};
+use super::expect;
+use super::token_books::TokenBooks;
 use super::tokens_are_held_once::held_by;
 
 /// In whose names checkouts hold tokens.
@@ -41,10 +42,7 @@ impl CheckoutHolds {
                     let spender = &row.transaction.spender;
                     let held = books.locks.get(spender).cloned().filter(|_| self.open.remove(spender));
                     let held = held.ok_or_else(|| format!("{spender} pays with what it does not hold"))?;
-                    let payee = held.payee.clone().ok_or("has no payee")?;
-                    books.exchange(&held, &[(&payee, held.amount)], 0, &row.transaction)?;
-                    books.spends.insert(spender.clone(), (row.transaction.clone(), row.body));
-                    Ok(())
+                    books.pay_out(&held, row)
                 }
                 TokenEffect::Unlocked { spender, .. } if self.open.contains(spender) => {
                     if !spent.contains(spender) {

@@ -13,6 +13,7 @@ use holdfast_hub::{OpenError, ReplayError};
 use holdfast_log::{FileSystem, LogError, SimFs};
 use holdfast_store::StoreError;
 
+use super::expect;
 use crate::medium::{LogHarm, LogLie};
 use crate::process::{LOG, STORE};
 
@@ -28,7 +29,6 @@ pub enum Blame {
 }
 
 /// What the error says is wrong.
-#[must_use]
 pub const fn blame(error: &OpenError) -> Blame {
     match error {
         OpenError::Log(LogError::Io { .. })
@@ -60,7 +60,6 @@ pub fn names_a_file(reason: &str) -> Result<(), String> {
 }
 
 /// Whether a reason speaks of what was read, and not of an operation that failed.
-#[must_use]
 pub fn tells_damage(reason: &str) -> bool {
     ["is damaged", "belongs to log", "has format version"].iter().any(|words| reason.contains(words))
 }
@@ -80,7 +79,6 @@ impl FaultsAreNeverBelieved {
     }
 
     /// How many frames are known to be durable.
-    #[must_use]
     pub const fn frames(&self) -> usize {
         self.frames.len()
     }
@@ -104,9 +102,7 @@ impl FaultsAreNeverBelieved {
         let Some(LogHarm { lie, frames }) = harm else {
             return Err(format!("the log ends at {end}; frames were durable up to {last}"));
         };
-        if known.is_none() && end > 0 {
-            return Err(format!("the log ends at {end}, inside of a frame"));
-        }
+        expect(known.is_some() || end == 0, || format!("the log ends at {end}, inside of a frame"))?;
         if mark.is_some_and(|mark| mark > end) {
             return Err(format!("the log ends at {end}, before its mark {mark:?}, and is not refused"));
         }
@@ -123,7 +119,6 @@ impl FaultsAreNeverBelieved {
 }
 
 /// How far the log says it has come, by the bytes of its mark.
-#[must_use]
 pub fn marked_end(fs: &SimFs) -> Option<u64> {
     let path = Path::new(LOG).join("end.mark");
     fs.exists(&path).ok().filter(|there| *there)?;

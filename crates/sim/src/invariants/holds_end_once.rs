@@ -9,6 +9,7 @@ use holdfast_domain::ids::{Millis, TransferNo};
 use holdfast_domain::transfers::{Transfer, TransferState};
 use holdfast_store::{MemoryStore, Tables};
 
+use super::expect;
 use super::legal_moves::{is_end, may_begin, may_move};
 use crate::witness::Decided;
 
@@ -123,15 +124,7 @@ impl HoldsEndOnce {
         }
         let open = self.stories.values().filter(|story| story.state().is_none_or(|state| !is_end(state)));
         let (open, indexed) = (open.count(), store.open_holds());
-        if open != indexed {
-            return Err(format!("{open} holds are open, and the expiry index has {indexed}"));
-        }
-        Ok(())
-    }
-
-    /// No hold is open at all.
-    pub fn none_open(&self) -> Result<(), String> {
-        self.none_open_before(Millis::MAX)
+        expect(open == indexed, || format!("{open} holds are open, and the expiry index has {indexed}"))
     }
 }
 

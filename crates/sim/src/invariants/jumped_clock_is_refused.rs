@@ -37,7 +37,6 @@ impl JumpedClockIsRefused {
     }
 
     /// Whether the clock is to be refused now.
-    #[must_use]
     pub fn is_jumped(&self, now: Reading) -> bool {
         match self.believed {
             Some(then) => {
@@ -63,7 +62,6 @@ impl JumpedClockIsRefused {
     }
 
     /// The time that a frame closed now must carry.
-    #[must_use]
     pub fn frame_time(&self, now: Reading) -> Millis {
         self.last_frame.max(now.wall)
     }

@@ -91,8 +91,9 @@ impl LimitsHold {
     /// which account comes first.
     fn batch(&mut self, batch: &[Answered<'_>], order: PrepareOrder) -> Result<(), String> {
         for (command, outcome) in batch {
-            if let Command::Fulfil(_) | Command::Abort(_) = command {
-                self.complete(command, outcome);
+            if let (Command::Fulfil(_) | Command::Abort(_), Some(id)) = (command, command.transfer()) {
+                // Within a batch a transfer has one command, so an end that is answered is the end that it made.
+                self.ended(id, outcome.state);
             }
         }
         let mut prepares: Vec<(&Prepare, &Outcome)> = Vec::new();
@@ -143,14 +144,9 @@ impl LimitsHold {
         }
         for change in &step.state_changes {
             let open = self.open.iter().find(|(_, open)| open.number == change.transfer.0);
-            let Some((id, open)) = open.map(|(id, open)| (*id, *open)) else { continue };
-            let account = match change.state {
-                TransferState::Committed => open.payee,
-                TransferState::AbortedError => open.payer,
-                _ => continue,
-            };
-            self.open.remove(&id);
-            self.accounts.entry(account).or_default().position -= open.amount;
+            if let Some(id) = open.map(|(id, _)| *id) {
+                self.ended(id, Some(change.state));
+            }
         }
         Ok(())
     }
@@ -211,11 +207,10 @@ impl LimitsHold {
         Ok(())
     }
 
-    /// Within a batch a transfer has one command, so an end that is answered is the end that it made.
-    fn complete(&mut self, command: &Command, outcome: &Outcome) {
-        let Some(id) = command.transfer() else { return };
+    /// A commit lowers the payee's position, an abort the payer's.
+    fn ended(&mut self, id: TransferId, state: Option<TransferState>) {
         let Some(open) = self.open.get(&id).copied() else { return };
-        let account = match outcome.state {
+        let account = match state {
             Some(TransferState::Committed) => open.payee,
             Some(TransferState::AbortedError) => open.payer,
             _ => return,

@@ -36,11 +36,17 @@ pub use tokens_are_held_once::TokensAreHeldOnce;
 
 use std::fmt;
 
-use holdfast_domain::ids::{AccountId, Millis};
+use holdfast_domain::ids::Millis;
 use holdfast_hub::Core;
 use holdfast_store::MemoryStore;
 
+use crate::diary::Diary;
 use crate::witness::Decided;
+
+/// What an auditor says: `what`, unless it is so.
+fn expect(is: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if is { Ok(()) } else { Err(what()) }
+}
 
 /// What was broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,18 +90,21 @@ impl Findings {
     /// Writes down what an auditor says.
     pub fn take(&mut self, invariant: Invariant, said: Result<(), String>) {
         if let Err(detail) = said {
-            self.0.push(Violation { invariant, detail });
+            self.broken(invariant, detail);
         }
     }
 
+    /// Writes down what is broken.
+    pub fn broken(&mut self, invariant: Invariant, detail: impl Into<String>) {
+        self.0.push(Violation { invariant, detail: detail.into() });
+    }
+
     /// Whether nothing was found.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// All of them.
-    #[must_use]
     pub fn into_list(self) -> Vec<Violation> {
         self.0
     }
@@ -106,8 +115,10 @@ impl Findings {
 pub struct Auditors {
     money: MoneyIsConserved,
     limits: LimitsHold,
-    holds: HoldsEndOnce,
-    positions: PositionsAddUp,
+    /// Audits holds.
+    pub holds: HoldsEndOnce,
+    /// Audits positions.
+    pub positions: PositionsAddUp,
     /// Audits the vault.
     pub tokens: TokensAreHeldOnce,
     /// Audits the shop.
@@ -133,20 +144,22 @@ impl Auditors {
         self.acknowledged.see(frame);
     }
 
-    /// No hold that ran out before `time` is open.
-    pub fn none_overdue(&self, time: Millis) -> Result<(), String> {
-        self.holds.none_open_before(time)
+    /// What should have ended by `time` and has not: holds, leases, checkouts and keys.
+    pub fn overdue(&self, time: Millis) -> [(Invariant, Result<(), String>); 3] {
+        [
+            (Invariant::HoldsEndOnce, self.holds.none_open_before(time)),
+            (Invariant::TokensAreHeldOnce, self.tokens.none_open_at(time)),
+            (Invariant::OrdersArePaidOnce, self.shop.none_due_at(time)),
+        ]
     }
 
-    /// Whether money has reached an account that has no limit yet.
-    #[must_use]
-    pub fn waits_for_limit(&self, account: AccountId) -> bool {
-        self.positions.waits_for_limit(account)
-    }
-
-    /// No hold is open at all.
-    pub fn none_open(&self) -> Result<(), String> {
-        self.holds.none_open()
+    /// A hub came back with this state: is what clients were told there?
+    pub fn restarted(&self, core: &Core<MemoryStore>, diary: &Diary) -> [(Invariant, Result<(), String>); 3] {
+        [
+            (Invariant::AcknowledgedSurvives, self.acknowledged.restarted(core, diary)),
+            (Invariant::TokensAreHeldOnce, self.tokens.restarted(core.store(), diary)),
+            (Invariant::OrdersArePaidOnce, self.shop.restarted(core.store(), diary)),
+        ]
     }
 
     /// The state between two frames, all of it durable.

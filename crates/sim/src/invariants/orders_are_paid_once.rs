@@ -17,10 +17,10 @@ use holdfast_domain::tokens::Name;
 use holdfast_domain::view::{Checkouts, Items, KeyEnds, Orders, ShopSettings, Users};
 use holdfast_store::{MemoryStore, Tables};
 
+use super::expect;
 use super::shop_books::ShopBooks;
 use super::shop_charges::ShopCharges;
 use super::shop_tries::ShopTries;
-use super::token_books::expect;
 use crate::diary::{Diary, Standing};
 use crate::outside_sides::Branch;
 use crate::witness::Decided;
@@ -252,7 +252,7 @@ impl OrdersArePaidOnce {
                 })
             }
             (ShopCommand::CreateOrder { .. } | ShopCommand::AddItem { .. }, ShopOutcome::Order(row)) => {
-                self.books.same_order(row)
+                self.books.is_as_on_paper(row)
             }
             (
                 ShopCommand::InitUsers { .. }
@@ -330,13 +330,13 @@ impl OrdersArePaidOnce {
         store.unpaid_orders(&mut |row| {
             unpaid += 1;
             if said.is_ok() {
-                said = books.same_order(row);
+                said = books.is_as_on_paper(row);
             }
         });
         said?;
         for (id, paper) in &books.orders {
             let row = store.order(id).ok_or_else(|| format!("{id} is not found; by the books {paper:?}"))?;
-            books.same_order(row)?;
+            books.is_as_on_paper(row)?;
             self.is_open_as_it_stands(id)?;
         }
         let paid = books.orders.values().filter(|paper| matches!(paper.state, OrderState::Paid(_))).count();
@@ -371,13 +371,11 @@ impl OrdersArePaidOnce {
     }
 
     /// Whether a checkout was open at the last frame.
-    #[must_use]
     pub fn has_open(&self) -> bool {
         !self.books.open.is_empty()
     }
 
     /// Whether an open checkout held a position or tokens at the last frame.
-    #[must_use]
     pub fn has_charged(&self) -> bool {
         self.charges.has_any()
     }
@@ -405,7 +403,7 @@ impl OrdersArePaidOnce {
 
     /// A hub came back. What its clients were told is there, or what may follow it.
     pub fn restarted(&self, store: &MemoryStore, diary: &Diary) -> Result<(), String> {
-        for entry in diary.entries() {
+        for entry in &diary.entries {
             let (Command::Shop(command), Standing::Answered(answer)) = (&entry.command, &entry.standing)
             else {
                 continue;

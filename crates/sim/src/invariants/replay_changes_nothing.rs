@@ -5,6 +5,7 @@
 use holdfast_hub::{CallbackRow, Core, Progress};
 use holdfast_store::{LocalStore, StoreError};
 
+use super::expect;
 use crate::diary::Named;
 use crate::rows::{Rows, difference_in_memory};
 use crate::witness::Witness;
@@ -19,12 +20,11 @@ pub struct ReplayChangesNothing {
 
 impl ReplayChangesNothing {
     /// What the log says, decided from its first frame on.
-    #[must_use]
     pub fn by_the_log(witness: &Witness, named: &Named) -> ReplayChangesNothing {
         ReplayChangesNothing {
-            progress: *witness.core().progress(),
-            rows: Rows::of_witness(witness.core().store(), named),
-            callbacks: witness.callbacks().to_vec(),
+            progress: *witness.core.progress(),
+            rows: Rows::of_witness(witness.core.store(), named),
+            callbacks: witness.callbacks.to_vec(),
         }
     }
 
@@ -46,18 +46,11 @@ impl ReplayChangesNothing {
         })
     }
 
-    /// The offset of the state.
-    #[must_use]
-    pub const fn end(&self) -> u64 {
-        self.progress.end
-    }
-
     /// Another way to the same offset led to the same state.
     pub fn same_state(&self, other: &ReplayChangesNothing, whose: &str) -> Result<(), String> {
-        let end = self.end();
-        if end != other.end() {
-            return Err(format!("{whose}: ends at {} and not at {end}", other.end()));
-        }
+        let end = self.progress.end;
+        let there = other.progress.end;
+        expect(end == there, || format!("{whose}: ends at {there} and not at {end}"))?;
         if let Some(difference) = self.rows.difference(&other.rows) {
             return Err(format!("{whose}, at offset {end}: {difference}"));
         }
@@ -70,12 +63,12 @@ impl ReplayChangesNothing {
 
     /// Commands came a second time: the log went on and no row is another.
     pub fn same_rows(&self, later: &ReplayChangesNothing) -> Result<(), String> {
-        if later.end() <= self.end() {
+        if later.progress.end <= self.progress.end {
             return Err("the repeats were not decided at all".to_owned());
         }
         match self.rows.difference(&later.rows) {
             Some(difference) => {
-                Err(format!("repeats between {} and {}: {difference}", self.end(), later.end()))
+                Err(format!("repeats between {} and {}: {difference}", self.progress.end, later.progress.end))
             }
             None => Ok(()),
         }
@@ -84,19 +77,15 @@ impl ReplayChangesNothing {
 
 /// What the hub has in memory is what the log says. Reads no disk, so it can be asked every turn.
 pub fn same_in_memory(hub: &Core<LocalStore>, witness: &Witness) -> Result<(), String> {
-    same_progress(hub.progress(), witness.core().progress())?;
-    match difference_in_memory(hub.store(), witness.core().store()) {
+    same_progress(hub.progress(), witness.core.progress())?;
+    match difference_in_memory(hub.store(), witness.core.store()) {
         Some(difference) => Err(format!("in memory, at offset {}: {difference}", hub.end())),
         None => Ok(()),
     }
 }
 
 fn same_progress(ours: &Progress, theirs: &Progress) -> Result<(), String> {
-    if ours.end != theirs.end {
-        return Err(format!("ends at {} and not at {}", ours.end, theirs.end));
-    }
-    if ours.chain != theirs.chain {
-        return Err(format!("at offset {}: another chain hash", ours.end));
-    }
-    if ours == theirs { Ok(()) } else { Err(format!("other counts: {ours:?} against {theirs:?}")) }
+    expect(ours.end == theirs.end, || format!("ends at {} and not at {}", ours.end, theirs.end))?;
+    expect(ours.chain == theirs.chain, || format!("at offset {}: another chain hash", ours.end))?;
+    expect(ours == theirs, || format!("other counts: {ours:?} against {theirs:?}"))
 }

@@ -2,6 +2,8 @@
 //! Rows are taken down as they are told; sums are worked out beside them and must agree after every command.
 
 use std::collections::BTreeMap;
+use std::fmt::{Debug, Display};
+use std::str::FromStr;
 use std::sync::Arc;
 
 use holdfast_domain::shop::{
@@ -10,7 +12,7 @@ use holdfast_domain::shop::{
 };
 use holdfast_domain::tokens::Name;
 
-use super::token_books::expect;
+use super::expect;
 
 /// Credit or units of one holder.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -46,6 +48,12 @@ pub struct ShopBooks {
     pub(super) charging: Charging,
 }
 
+impl HolderBooks {
+    fn with(came: Whole, sold: i128) -> HolderBooks {
+        HolderBooks { came: number(came) + sold, sold, there: 0 }
+    }
+}
+
 fn number(whole: Whole) -> i128 {
     i128::from(whole.get())
 }
@@ -53,31 +61,15 @@ fn number(whole: Whole) -> i128 {
 impl ShopBooks {
     /// Takes down what a command brings in or takes out by hand. It was not refused.
     pub fn by_hand(&mut self, command: &ShopCommand) -> Result<(), String> {
-        let user = |users: &mut BTreeMap<UserId, HolderBooks>, id: &UserId, by: i128| match users.get_mut(id)
-        {
-            Some(books) => {
-                books.came += by;
-                Ok(())
-            }
-            None => Err(format!("changed the credit of {id}, who is not there")),
-        };
-        let item = |items: &mut BTreeMap<ItemId, HolderBooks>, id: &ItemId, by: i128| match items.get_mut(id)
-        {
-            Some(books) => {
-                books.came += by;
-                Ok(())
-            }
-            None => Err(format!("changed the stock of {id}, which is not there")),
-        };
         match command {
             ShopCommand::CreateUser { id, credit } => {
-                let came = HolderBooks { came: number(*credit), ..HolderBooks::default() };
-                expect(self.users.insert(id.clone(), came).is_none(), || format!("made {id} twice"))
+                let twice = self.users.insert(id.clone(), HolderBooks::with(*credit, 0)).is_some();
+                expect(!twice, || format!("made {id} twice"))
             }
             ShopCommand::CreateItem { id, stock, price } => {
-                let came = HolderBooks { came: number(*stock), ..HolderBooks::default() };
                 self.prices.insert(id.clone(), price.get());
-                expect(self.items.insert(id.clone(), came).is_none(), || format!("made {id} twice"))
+                let twice = self.items.insert(id.clone(), HolderBooks::with(*stock, 0)).is_some();
+                expect(!twice, || format!("made {id} twice"))
             }
             ShopCommand::CreateOrder { id, user } => {
                 let state = OrderState::NotPaid(None);
@@ -96,51 +88,35 @@ impl ShopBooks {
                     _ => Err("added to an order, or an item, that is not there".to_owned()),
                 }
             }
-            ShopCommand::AddFunds { user: id, amount } => user(&mut self.users, id, number(*amount)),
-            ShopCommand::TakeFunds { user: id, amount } => user(&mut self.users, id, -number(*amount)),
-            ShopCommand::AddStock { item: id, amount } => item(&mut self.items, id, number(*amount)),
-            ShopCommand::TakeStock { item: id, amount } => item(&mut self.items, id, -number(*amount)),
+            ShopCommand::AddFunds { user: id, amount } => came(&mut self.users, id, number(*amount)),
+            ShopCommand::TakeFunds { user: id, amount } => came(&mut self.users, id, -number(*amount)),
+            ShopCommand::AddStock { item: id, amount } => came(&mut self.items, id, number(*amount)),
+            ShopCommand::TakeStock { item: id, amount } => came(&mut self.items, id, -number(*amount)),
             ShopCommand::InitUsers { first, count, credit } => {
-                self.may_replace(numbers(*first, *count), |books, id| {
-                    id.parse().is_ok_and(|id| books.users.contains_key(&id))
-                })?;
-                for id in numbers(*first, *count) {
-                    let id: UserId = id.parse().map_err(|error| format!("{error}"))?;
-                    let sold = self.users.get(&id).map_or(0, |books| books.sold);
-                    let books = HolderBooks { came: number(*credit) + sold, sold, there: 0 };
-                    self.users.insert(id, books);
-                }
+                self.may_replace(&self.users, *first, *count)?;
+                replace(&mut self.users, *first, *count, *credit);
                 Ok(())
             }
             ShopCommand::InitItems { first, count, stock, price } => {
-                self.may_replace(numbers(*first, *count), |books, id| {
-                    id.parse().is_ok_and(|id| books.items.contains_key(&id))
-                })?;
-                for id in numbers(*first, *count) {
-                    let id: ItemId = id.parse().map_err(|error| format!("{error}"))?;
-                    let sold = self.items.get(&id).map_or(0, |books| books.sold);
-                    let books = HolderBooks { came: number(*stock) + sold, sold, there: 0 };
-                    self.prices.insert(id.clone(), price.get());
-                    self.items.insert(id, books);
-                }
+                self.may_replace(&self.items, *first, *count)?;
+                self.prices.extend(numbered(*first, *count).map(|id| (id, price.get())));
+                replace(&mut self.items, *first, *count, *stock);
                 Ok(())
             }
-            ShopCommand::InitOrders { first, count, .. } => self
-                .may_replace(numbers(*first, *count), |books, id| {
-                    id.parse().is_ok_and(|id| books.orders.contains_key(&id))
-                }),
+            ShopCommand::InitOrders { first, count, .. } => self.may_replace(&self.orders, *first, *count),
             // Orders are taken down from what an init drew; checkouts and settings bring nothing in.
             _ => Ok(()),
         }
     }
 
     /// What is there is replaced only while no checkout is open, that may have taken from it.
-    fn may_replace(
+    fn may_replace<Id: Ord + FromStr + Debug, T>(
         &self,
-        mut ids: impl Iterator<Item = String>,
-        is_there: impl Fn(&ShopBooks, &str) -> bool,
+        there: &BTreeMap<Id, T>,
+        first: u64,
+        count: u32,
     ) -> Result<(), String> {
-        let replaced = if self.open.is_empty() { None } else { ids.find(|id| is_there(self, id)) };
+        let replaced = numbered(first, count).find(|id| !self.open.is_empty() && there.contains_key(id));
         expect(replaced.is_none(), || format!("replaced {replaced:?} while checkouts are open"))
     }
 
@@ -163,7 +139,7 @@ impl ShopBooks {
         let right = below(order.user_id.as_str(), *users)
             && lines.len() == 2
             && lines.iter().all(|(item, amount)| below(item.as_str(), *items) && *amount == 1)
-            && numbers(*first, *count).any(|id| id == order.order_id.as_str());
+            && numbered(*first, *count).any(|id: OrderId| id == order.order_id);
         expect(right, || format!("drew {row:?}"))?;
         let (user, amount) = (order.user_id.clone(), 2 * price.get());
         let paper = Paper { user, lines, amount, state: OrderState::NotPaid(last), life };
@@ -230,7 +206,8 @@ impl ShopBooks {
         Ok(())
     }
 
-    fn is_as_on_paper(&self, row: &OrderRow) -> Result<(), String> {
+    /// The row of an order agrees with its paper.
+    pub fn is_as_on_paper(&self, row: &OrderRow) -> Result<(), String> {
         let order = &row.order;
         let lines = order.items.lines().iter().map(|line| (line.id.clone(), line.amnt.get()));
         let found = Paper {
@@ -242,11 +219,6 @@ impl ShopBooks {
         };
         let paper = self.orders.get(&order.order_id);
         expect(paper == Some(&found), || format!("{row:?} is on paper {paper:?}"))
-    }
-
-    /// The rows of an order agree with its paper.
-    pub fn same_order(&self, row: &OrderRow) -> Result<(), String> {
-        self.is_as_on_paper(row)
     }
 
     /// Credit that open checkouts hold of a user.
@@ -270,16 +242,11 @@ impl ShopBooks {
 
     /// What came in is there, is held by an open checkout, or was paid with.
     fn adds_up(&self) -> Result<(), String> {
-        for (user, books) in &self.users {
-            let held = self.held_of(user);
+        let users = self.users.iter().map(|(id, books)| (books, self.held_of(id), "credit", id.as_str()));
+        let items = self.items.iter().map(|(id, books)| (books, self.units_held(id), "stock", id.as_str()));
+        for (books, held, what, id) in users.chain(items) {
             expect(books.came == books.there + held + books.sold && books.there >= 0, || {
-                format!("left the credit of {user} at {books:?} with {held} held by open checkouts")
-            })?;
-        }
-        for (item, books) in &self.items {
-            let held = self.units_held(item);
-            expect(books.came == books.there + held + books.sold && books.there >= 0, || {
-                format!("left the stock of {item} at {books:?} with {held} held by open checkouts")
+                format!("left the {what} of {id} at {books:?} with {held} held by open checkouts")
             })?;
         }
         Ok(())
@@ -303,8 +270,23 @@ impl ShopBooks {
 }
 
 /// The ids that an init makes.
-fn numbers(first: u64, count: u32) -> impl Iterator<Item = String> {
-    (first..).take(count as usize).map(|number| number.to_string())
+fn numbered<Id: FromStr>(first: u64, count: u32) -> impl Iterator<Item = Id> {
+    (first..).take(count as usize).filter_map(|number| number.to_string().parse().ok())
+}
+
+/// Credit or stock changed by hand.
+fn came<Id: Ord + Display>(books: &mut BTreeMap<Id, HolderBooks>, id: &Id, by: i128) -> Result<(), String> {
+    let books = books.get_mut(id).ok_or_else(|| format!("changed what {id} has, and nobody made it"))?;
+    books.came += by;
+    Ok(())
+}
+
+/// An init gives each of its holders that much; what they had paid with before stays sold.
+fn replace<Id: Ord + FromStr>(books: &mut BTreeMap<Id, HolderBooks>, first: u64, count: u32, each: Whole) {
+    for id in numbered(first, count) {
+        let sold = books.get(&id).map_or(0, |books| books.sold);
+        books.insert(id, HolderBooks::with(each, sold));
+    }
 }
 
 fn after(last: Option<TrNum>, tr: TrNum) -> bool {

@@ -11,8 +11,8 @@ use holdfast_domain::transfers::{Transfer, TransferState};
 use holdfast_domain::view::{Spenders, Transfers};
 use holdfast_store::MemoryStore;
 
+use super::expect;
 use super::shop_books::{Paper, ShopBooks};
-use super::token_books::expect;
 
 /// What is held for a try.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use holdfast_domain::shop::{
     Answer, AskedStep, Body, ItemId, OrderId, OrderState, ShopMessage, Side, TrNum, TryKey, Verdict,
 };
 
+use super::expect;
 use super::shop_books::{Paper, ShopBooks};
-use super::token_books::expect;
 
 /// One side of a try.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

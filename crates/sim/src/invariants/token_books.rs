@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use holdfast_domain::ids::{Millis, TransferId};
 use holdfast_domain::tokens::{
-    Fingerprint, LockTokens, Name, SpendTokens, Token, TokenCommand, TokenId, TokenOutcome, TokenRefusal,
-    Transaction,
+    Fingerprint, LockTokens, Name, SpendRow, SpendTokens, Token, TokenCommand, TokenId, TokenOutcome,
+    TokenRefusal, Transaction,
 };
+
+use super::expect;
 
 /// A lock as its holder was told of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,10 +63,6 @@ fn judge(reasons: &[Reason], outcome: &TokenOutcome) -> Result<bool, String> {
         _ if reasons.is_empty() => Ok(true),
         answered => Err(format!("was answered {answered:?}; against it stand {reasons:?}")),
     }
-}
-
-pub(super) fn expect(is: bool, what: impl FnOnce() -> String) -> Result<(), String> {
-    if is { Ok(()) } else { Err(what()) }
 }
 
 fn worth<'a>(tokens: impl IntoIterator<Item = &'a Token>) -> i128 {
@@ -268,7 +266,7 @@ impl TokenBooks {
     }
 
     /// Inputs go, outputs come, the lock ends; nobody gets less than is paid, and nothing becomes more.
-    pub(super) fn exchange(
+    fn exchange(
         &mut self,
         held: &Held,
         outputs: &[(&Name, u64)],
@@ -305,6 +303,14 @@ impl TokenBooks {
             expect(new, || format!("produces {} a second time", token.id))?;
             self.add(token);
         }
+        Ok(())
+    }
+
+    /// What is held for a transfer or a checkout goes to its payee.
+    pub(super) fn pay_out(&mut self, held: &Held, row: &SpendRow) -> Result<(), String> {
+        let payee = held.payee.as_ref().ok_or("has no payee")?;
+        self.exchange(held, &[(payee, held.amount)], 0, &row.transaction)?;
+        self.spends.insert(row.transaction.spender.clone(), (row.transaction.clone(), row.body));
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use holdfast_domain::view::{Spenders, Spends, Tokens};
 use holdfast_store::{MemoryStore, Tables};
 
 use super::checkout_holds::CheckoutHolds;
+use super::expect;
 use super::token_books::{Held, TokenBooks};
 use super::transfer_holds::TransferHolds;
 use crate::diary::{Diary, Standing};
@@ -110,9 +111,7 @@ impl TokensAreHeldOnce {
         let mut locked: BTreeSet<&TokenId> = BTreeSet::new();
         for row in &locks {
             let held = self.books.locks.get(&row.spender);
-            if held != Some(&held_by(row)) {
-                return Err(format!("{row:?} is a lock, and by the books {held:?}"));
-            }
+            expect(held == Some(&held_by(row)), || format!("{row:?} is a lock, and by the books {held:?}"))?;
             if let Some(id) = row.tokens.iter().find(|id| row.expires_at > self.time && !locked.insert(id)) {
                 return Err(format!("{id} is locked by two: {locks:?}"));
             }
@@ -136,7 +135,6 @@ impl TokensAreHeldOnce {
     }
 
     /// Whether somebody held tokens at the last frame.
-    #[must_use]
     pub fn has_live_lock(&self) -> bool {
         self.books.locks.values().any(|held| held.end > self.time)
     }
@@ -149,7 +147,7 @@ impl TokensAreHeldOnce {
     /// A hub came back. What its clients were told is enough to know most of what must be there.
     pub fn restarted(&self, store: &MemoryStore, diary: &Diary) -> Result<(), String> {
         let mut may_end = MayEnd::default();
-        let sent = diary.entries().iter().filter(|entry| entry.standing != Standing::NotTaken);
+        let sent = diary.entries.iter().filter(|entry| entry.standing != Standing::NotTaken);
         sent.clone().for_each(|entry| may_end.note(&entry.command));
         for entry in sent {
             let (Command::Token(command), Standing::Answered(answer)) = (&entry.command, &entry.standing)

@@ -10,7 +10,8 @@ use holdfast_domain::ids::{Millis, TransferId, TransferNo};
 use holdfast_domain::tokens::{Fingerprint, Name, SpendRow, Token, TokenEffect};
 use holdfast_domain::transfers::TransferState;
 
-use super::token_books::{Held, TokenBooks, expect};
+use super::expect;
+use super::token_books::{Held, TokenBooks};
 use crate::witness::Decided;
 use crate::world::UNIT;
 
@@ -119,10 +120,7 @@ impl TransferHolds {
                 _ => None,
             })
             .ok_or("pays nothing out")?;
-        let payee = held.payee.as_ref().ok_or("has no payee")?;
-        books.exchange(&held, &[(payee, held.amount)], 0, &row.transaction)?;
-        books.spends.insert(spender, (row.transaction.clone(), row.body));
-        Ok(())
+        books.pay_out(&held, row)
     }
 
     fn give_back(&mut self, books: &mut TokenBooks, no: TransferNo) {

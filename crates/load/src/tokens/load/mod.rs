@@ -9,15 +9,16 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
 use super::tally::Tally;
+use crate::batches::worker_lost;
 use crate::bench::runtime;
-use crate::figures::{per, per_second};
+use crate::figures::{lock, per, per_second};
 use crate::line::{Line, Lost};
 use crate::options::{Hub, LINES_MAX, PAYMENTS_MAX, Pacing, check_range, parse_count};
 use crate::pace::{Starts, work};
@@ -84,7 +85,6 @@ pub enum Ending {
 
 impl Ending {
     /// As a word.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Ending::Spend => "spend",
@@ -95,7 +95,6 @@ impl Ending {
 
 impl TokenLoad {
     /// A closed loop of select and spend with the defaults.
-    #[must_use]
     pub fn to(address: &str, seed: u64) -> TokenLoad {
         TokenLoad {
             hub: Hub::at(address),
@@ -171,16 +170,14 @@ pub(super) async fn drive(options: &TokenLoad) -> Result<Driven, LoadError> {
     let (lines, worth_issued) = issue(lines, &requests).await?;
     let starts = Arc::new(Starts::paced("rounds", &options.pacing, options.rounds));
     let patience = Duration::from_millis(options.wait_ms.into());
+    // One for all: a histogram for each of a thousand would crowd the machine's caches.
+    let tally = Arc::<Mutex<Tally>>::default();
     let workers = lines.into_iter().map(|line| {
-        let (requests, starts) = (Arc::clone(&requests), Arc::clone(&starts));
-        Worker { line, requests, starts, ending: options.then, patience, tally: Tally::default() }.work()
+        let (requests, starts, tally) = (Arc::clone(&requests), Arc::clone(&starts), Arc::clone(&tally));
+        Worker { line, requests, starts, ending: options.then, patience, tally }.work()
     });
-    let mut tally = Tally::default();
-    let took = work(&starts, options.pacing.quiet, workers, |one| {
-        tally.add(one);
-        Ok(())
-    });
-    let took = took.await?;
+    let took = work(&starts, options.pacing.quiet, workers, |()| Ok(())).await?;
+    let tally = std::mem::take(&mut *lock(&tally));
     let worth_found = count_worth(options, &requests).await;
     Ok(Driven { tally, took, starts, worth_issued, worth_found })
 }
@@ -221,8 +218,7 @@ async fn issue(lines: Vec<Line>, requests: &Arc<Requests>) -> Result<(Vec<Line>,
     }
     let (mut lines, mut total) = (Vec::new(), 0);
     while let Some(ended) = issuers.join_next().await {
-        let (line, worth) =
-            ended.map_err(|error| LoadError::Refused(format!("an issuer ended early: {error}")))??;
+        let (line, worth) = ended.map_err(worker_lost)??;
         lines.push(line);
         total += worth;
     }
@@ -246,22 +242,21 @@ struct Worker {
     starts: Arc<Starts>,
     ending: Ending,
     patience: Duration,
-    tally: Tally,
+    tally: Arc<Mutex<Tally>>,
 }
 
 impl Worker {
-    async fn work(mut self) -> Tally {
+    async fn work(mut self) {
         let mut out = Vec::with_capacity(1_024);
         while let Some((number, begun)) = self.starts.next().await {
-            self.tally.rounds += 1;
+            lock(&self.tally).rounds += 1;
             let Err(lost) = self.round(number, begun, &mut out).await else { continue };
-            self.tally.errors.note(lost.name());
+            lock(&self.tally).errors.note(lost.name());
             // A hub that is gone ends the worker: nothing would come of more rounds.
             if self.line.reopen().await.is_err() {
                 break;
             }
         }
-        self.tally
     }
 
     async fn round(&mut self, number: u64, begun: Instant, out: &mut Vec<u8>) -> Result<(), Lost> {
@@ -278,8 +273,7 @@ impl Worker {
             Err(name) => return self.refuse(name),
         };
         let select_took = begun.elapsed();
-        self.tally.selections += 1;
-        self.tally.inputs += inputs;
+        lock(&self.tally).selected(inputs);
         let second = Instant::now();
         self.requests.end(self.ending, number, &fence, out);
         let ended = self.line.ask(out, Duration::ZERO, |status, body| match status {
@@ -289,13 +283,13 @@ impl Worker {
         if let Err(name) = ended.await? {
             return self.refuse(name);
         }
-        self.tally.record(select_took, second.elapsed(), begun.elapsed());
+        lock(&self.tally).record(select_took, second.elapsed(), begun.elapsed());
         Ok(())
     }
 
     /// Counted; the connection is as good as before.
-    fn refuse(&mut self, name: String) -> Result<(), Lost> {
-        self.tally.refused.note(name);
+    fn refuse(&self, name: String) -> Result<(), Lost> {
+        lock(&self.tally).refused.note(name);
         Ok(())
     }
 }

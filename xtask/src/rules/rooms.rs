@@ -10,6 +10,7 @@ use toml::Table;
 
 use super::rules;
 use crate::root;
+use crate::tools::read;
 
 /// The file with the rules.
 const RULES: &str = "crates/rooms.toml";
@@ -24,7 +25,7 @@ const OWN: &str = "holdfast-";
 struct Room {
     /// Other crates of ours that it may use.
     knows: BTreeSet<String>,
-    /// Those that its tests may use besides.
+    /// Those that its tests may use beside them.
     #[serde(default)]
     tests: BTreeSet<String>,
 }
@@ -55,8 +56,8 @@ fn of_room(name: &str, manifest: &Path, room: Option<&Room>) -> Result<Vec<Strin
     let Some(room) = room else {
         return Ok(vec![format!("{RULES} does not say what {name} may know")]);
     };
-    let text = fs::read_to_string(manifest).map_err(|error| format!("xtask: cannot read {name}: {error}"))?;
-    let manifest: Table = toml::from_str(&text).map_err(|error| format!("xtask: {name}: {error}"))?;
+    let manifest: Table =
+        toml::from_str(&read(manifest)?).map_err(|error| format!("xtask: {name}: {error}"))?;
     let used = own(&manifest, "dependencies");
     let tested = own(&manifest, "dev-dependencies");
     let more = used.difference(&room.knows);

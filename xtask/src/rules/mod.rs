@@ -1,14 +1,13 @@
-//! House rules that a machine keeps: what the program may be made of (`deny`, held against `deny.toml`) and which room may know
+//! Rules that a machine keeps: what the program may be made of (`deny`, held against `deny.toml`) and which room may know
 //! which (`rooms`, held against `crates/rooms.toml`).
 
 mod deny;
 mod rooms;
 
-use std::fs;
-
 use serde::de::DeserializeOwned;
 
 use crate::root;
+use crate::tools::read;
 
 /// Fails with every breach of either rule.
 pub(crate) fn check() -> Result<(), String> {
@@ -21,9 +20,7 @@ pub(crate) fn check() -> Result<(), String> {
 
 /// A file of rules, by its path from the root.
 fn rules<T: DeserializeOwned>(path: &str) -> Result<T, String> {
-    let file = root()?.join(path);
-    let text = fs::read_to_string(file).map_err(|error| format!("xtask: cannot read {path}: {error}"))?;
-    toml::from_str(&text).map_err(|error| format!("xtask: {path}: {error}"))
+    toml::from_str(&read(&root()?.join(path))?).map_err(|error| format!("xtask: {path}: {error}"))
 }
 
 #[cfg(test)]
