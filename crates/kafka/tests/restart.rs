@@ -19,7 +19,7 @@ fn nothing_is_lost_when_kafka_is_stopped_and_killed() {
     let Some(kafka) = holdfast_services::kafka() else { return };
     // A user's own server is not ours to stop.
     let Some(control) = kafka.control() else { return };
-    let cluster = Cluster::new(&kafka, "restart", PARTITIONS);
+    let cluster = Cluster::at(&kafka, "restart", PARTITIONS);
     let keys = cluster.keys(Topic::Transfers);
     let (stop, sent, failed) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let member = Member::default();

@@ -274,8 +274,7 @@ impl GroupConsumer {
     }
 
     fn note(&self, error: &ClientError) {
-        let all_down = error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown);
-        self.client.context().watch.error(all_down, &error.to_string());
+        self.client.context().watch.client_error(error, &error.to_string());
     }
 
     fn given(&mut self, owner: &mut dyn Owner, partitions: &[u32]) -> Result<(), KafkaError> {

@@ -17,7 +17,7 @@ fn produce_and_consume() {
     let value = vec![b'x'; BYTES];
     for partitions in [1, 12] {
         for linger in [0, 1, 5] {
-            let cluster = Cluster::new(&kafka, &format!("measure-{partitions}-{linger}"), partitions);
+            let cluster = Cluster::at(&kafka, &format!("measure-{partitions}-{linger}"), partitions);
             let mut settings = ProducerSettings::new(cluster.brokers.clone(), cluster.topics.clone());
             settings.linger = Duration::from_millis(linger);
             let mut producer = Producer::new(settings).unwrap();
