@@ -20,6 +20,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) filter: &'a Filter,
     /// Attributes and predicate; issuer and notary are lanes.
     pub(crate) test: Option<&'a dyn Fn(&Token) -> bool>,
+    /// Whether only the answer is wanted and no lock.
+    pub(crate) look: bool,
 }
 
 impl Ask<'_> {

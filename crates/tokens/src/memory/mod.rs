@@ -267,7 +267,7 @@ impl MemorySelector {
         while let Some(number) = stripe.first_expired(now) {
             let lock = self.free_lock(stripe, number, after);
             stripe.counters.lease_ends += 1;
-            after.ended.push((lock.spender, lock.claim));
+            after.ended.push((lock.spender, lock.terms.claim));
             any = true;
         }
         if any {
@@ -304,7 +304,7 @@ impl MemorySelector {
         loop {
             for (spender, claim) in std::mem::take(&mut after.ended) {
                 let mut entries = self.spenders.entries(&spender);
-                let held = entries.held_mut(&spender).filter(|held| held.claim == claim).cloned();
+                let held = entries.held_mut(&spender).filter(|held| held.terms.claim == claim).cloned();
                 if let Some(held) = held {
                     // A lock over several stripes ends in all of them as soon as it ends in one.
                     self.free_parts(&held, &mut after);

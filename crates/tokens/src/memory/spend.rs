@@ -118,16 +118,16 @@ impl MemorySelector {
                         let reason = "it has spent to other outputs";
                         return Err(Refusal::SpenderInUse { spender: spender.clone(), reason });
                     }
-                    SpenderState::Held(held) if held.pending => {
+                    SpenderState::Held(held) if held.terms.pending => {
                         return Err(lost(spender, "its claim is not confirmed"));
                     }
                     SpenderState::Held(held) => Held::clone(held),
                 },
             };
-            if request.fence.is_some_and(|fence| fence != held.fence) {
+            if request.fence.is_some_and(|fence| fence != held.terms.fence) {
                 return Err(lost(spender, "the fence is of another selection"));
             }
-            let id: Name = format!("{spender}#{}", held.fence).into();
+            let id: Name = format!("{spender}#{}", held.terms.fence).into();
             let produced = plan_spend(&held.tokens, request, &id).or_else(|refusal| {
                 // Who has lost its lease hears that first.
                 let mut stripes = self.stripes(Self::part_stripes(&held));

@@ -261,7 +261,7 @@ impl TokenSelector for MemorySelector {
         for stripe in &self.stripes {
             let stripe = locked(&stripe.0);
             // A claim on its way is no lock yet: it has neither fence nor end.
-            for (_, lock) in stripe.locks.iter().filter(|(_, lock)| !lock.pending) {
+            for (_, lock) in stripe.locks.iter().filter(|(_, lock)| !lock.terms.pending) {
                 let tokens = lock
                     .slots
                     .all()
@@ -273,11 +273,11 @@ impl TokenSelector for MemorySelector {
                 if tokens.is_empty() {
                     continue;
                 }
-                let view = found.entry(lock.claim).or_insert_with(|| LockView {
+                let view = found.entry(lock.terms.claim).or_insert_with(|| LockView {
                     spender: lock.spender.clone(),
-                    fence: lock.fence,
-                    since: lock.since,
-                    expires_at: lock.expires_at,
+                    fence: lock.terms.fence,
+                    since: lock.terms.since,
+                    expires_at: lock.terms.expires_at,
                     tokens: Vec::new(),
                 });
                 view.tokens.extend(tokens);
@@ -299,10 +299,10 @@ impl MemorySelector {
         let mut summary = LockSummary::default();
         self.spenders.each(|entry| {
             if let SpenderState::Held(held) = &entry.state
-                && !held.pending
+                && !held.terms.pending
             {
                 summary.locks += 1;
-                summary.oldest_since = summary.oldest_since.into_iter().chain([held.since]).min();
+                summary.oldest_since = summary.oldest_since.into_iter().chain([held.terms.since]).min();
             }
         });
         summary
@@ -345,7 +345,7 @@ impl MemorySelector {
     pub fn held(&self, spender: &str) -> Option<Selection> {
         let entries = self.spenders.entries(spender);
         match &entries.find(spender)?.state {
-            SpenderState::Held(held) if !held.pending => Some(held.selection(spender.into())),
+            SpenderState::Held(held) if !held.terms.pending => Some(held.selection(spender.into())),
             _ => None,
         }
     }

@@ -58,8 +58,8 @@ pub(crate) fn claimed(spender: Name, held: Held, new: bool) -> Claimed {
     if !new {
         return Claimed::Held(held.selection(spender));
     }
-    let Held { claim, tokens, sum, amount, .. } = held;
-    Claimed::New(Claim { number: claim, spender, tokens, sum, amount })
+    let Held { terms, tokens, sum, amount, .. } = held;
+    Claimed::New(Claim { number: terms.claim, spender, tokens, sum, amount })
 }
 
 struct Waiter {
