@@ -21,9 +21,10 @@ impl MovedTransfer<'_> {
         let effects::Notification { kind, action, completion, error, silent, .. } = *told;
         for party in told.parties().filter(|_| !silent) {
             let notice = Notice::Transfer(TransferNotice {
+                to: Some(transfer.party(party)),
+                party,
                 transfer: transfer.id,
                 kind,
-                party,
                 action,
                 state: outcome.state,
                 error,
@@ -32,7 +33,7 @@ impl MovedTransfer<'_> {
                 value: outcome.value,
                 origin,
             });
-            outbox.send(&Notification { trace, to: Some(transfer.party(party)), notice });
+            outbox.send(&Notification { trace, notice });
         }
     }
 }

@@ -9,7 +9,7 @@ use holdfast_domain::ids::{AccountId, Currency, Millis, ParticipantId, TransferI
 use holdfast_domain::positions::Action;
 use holdfast_domain::view::{Accounts, Transfers};
 use holdfast_messages::{
-    Answer, Notice, Notification, Place, PositionMessage, PositionWork, Step as PositionStep, TraceId,
+    Alarm, Answer, Notice, Notification, Place, PositionMessage, PositionWork, Step as PositionStep, TraceId,
 };
 
 use crate::batch::{Batch, Part};
@@ -208,12 +208,12 @@ fn tell<'a>(
     for (Request { message, .. }, outcome) in requests.iter().zip(effects.all(|step| &step.outcomes)) {
         if let PositionWork::Admin(admin) = &message.work {
             let answer = Answer::of(outcome, Asked::Admin, moved_funds(admin));
-            outbox.send(&Notification { trace: message.trace, to: None, notice: Notice::Answer(answer) });
+            outbox.send(&Notification { trace: message.trace, notice: Notice::Answer(answer) });
         }
     }
     for alarm in effects.all(|step| &step.alarms) {
         let to = loaded.account(alarm.account).map(|account| account.participant);
-        outbox.send(&Notification { trace: TraceId::NOBODY, to, notice: Notice::Alarm(*alarm) });
+        outbox.send(&Notification { trace: TraceId::NOBODY, notice: Notice::Alarm(Alarm::of(alarm, to)) });
     }
     for letter in effects.all(|step| &step.dead_letters) {
         let reason = match letter.reason {

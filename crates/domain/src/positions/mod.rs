@@ -16,7 +16,8 @@ use crate::transfers::{CompletionKind, ErrorInformation, TransferState};
 pub const BATCH_MESSAGES_MAX: usize = (1 << 28) - 1;
 
 /// What a message does to a position. The order is that of processing inside a bin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Action {
     /// Settle: the payee's position falls.

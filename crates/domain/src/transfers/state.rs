@@ -3,7 +3,8 @@
 use std::fmt;
 
 /// Where a transfer stands. History is append-only; the last row is the truth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the names are the documentation: they are those of the peer system")]
 pub enum TransferState {

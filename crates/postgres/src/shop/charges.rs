@@ -8,7 +8,7 @@ use holdfast_domain::shop::{Charge, Charges, Secret, TryKey, Whole};
 use holdfast_domain::tokens::Name as TokenName;
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::Accounts;
-use holdfast_messages::{Notice, Notification, TraceId};
+use holdfast_messages::{Alarm, Notice, Notification, TraceId};
 use postgres::GenericClient;
 
 use super::load::{id, tr_num, whole};
@@ -120,7 +120,7 @@ pub(super) fn tell(charges: &mut Charges<'_, Loaded>, loaded: &Loaded, outbox: &
     }
     for alarm in charges.alarms() {
         let to = loaded.account(alarm.account).map(|account| account.participant);
-        outbox.send(&Notification { trace: TraceId::NOBODY, to, notice: Notice::Alarm(*alarm) });
+        outbox.send(&Notification { trace: TraceId::NOBODY, notice: Notice::Alarm(Alarm::of(alarm, to)) });
     }
     charges.mark_told();
 }

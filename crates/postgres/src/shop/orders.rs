@@ -132,6 +132,6 @@ impl Outbox<'_> {
     /// Tells whoever asked.
     fn tell(&mut self, message: &OrderMessage, answer: Result<CheckoutAnswer, CheckoutRefusal>) {
         let notice = Notice::Checkout(CheckoutNotice { order: message.order.clone(), answer });
-        self.send(&Notification { trace: message.trace, to: None, notice });
+        self.send(&Notification { trace: message.trace, notice });
     }
 }

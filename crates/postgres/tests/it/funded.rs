@@ -76,7 +76,7 @@ fn told(cluster: &Cluster, id: u128) -> Vec<(u32, Option<TransferState>)> {
         Notice::Transfer(notice) if notice.transfer == TransferId(id) => Some(notice.state),
         _ => None,
     };
-    cluster.notifications.iter().filter_map(|told| Some((told.to?.0, of(&told.notice)?))).collect()
+    cluster.notifications.iter().filter_map(|told| Some((told.notice.to()?.0, of(&told.notice)?))).collect()
 }
 
 #[test]

@@ -325,7 +325,7 @@ impl Shop {
                 let told = Notification::read(key.as_bytes(), value).unwrap();
                 match told.notice {
                     Notice::Checkout(ref notice) => {
-                        assert_eq!((told.to, told.callbacks()), (None, Vec::new()));
+                        assert_eq!((told.notice.to(), told.callbacks()), (None, Vec::new()));
                         self.told.push((told.trace, notice.order.clone(), notice.answer.clone()));
                     }
                     _ => self.told_parties.push(told),
