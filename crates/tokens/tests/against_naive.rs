@@ -103,11 +103,7 @@ impl Naive {
     /// The tokens a request may take, free or not, under one notary.
     fn matching(&self, request: &SelectRequest, notary: &str) -> Vec<&Token> {
         let all = self.tokens.iter();
-        let owned = all.filter(|token| match &request.scope.owner {
-            Owner::Wallet(name) => token.kind.wallet == *name,
-            Owner::ExternalId(_) => token.kind.external_id.is_some(),
-            _ => true,
-        });
+        let owned = all.filter(|token| owned(token, &request.scope));
         let issued = owned
             .filter(|token| request.filter.issuer.is_none() || token.kind.issuer == request.filter.issuer);
         issued.filter(|token| token.kind.notary.as_deref() == Some(notary)).collect()

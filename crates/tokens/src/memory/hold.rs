@@ -101,8 +101,7 @@ impl MemorySelector {
 
     /// Ends a spender's lock, whatever its lease. Pending claims are the host's to undo.
     pub(crate) fn end_lock(&self, spender: &str, fence: Option<u64>, now: i64) -> Result<usize, Refusal> {
-        let mut after = After::default();
-        let freed = {
+        self.then_finish(now, |after| {
             let mut entries = self.spenders.entries(spender);
             let held = entries.take_held(spender, |held| match fence {
                 _ if held.terms.pending => Ok(false),
@@ -112,9 +111,7 @@ impl MemorySelector {
                 _ => Ok(true),
             })?;
             let Some(held) = held else { return Ok(0) };
-            self.free_parts(&held, &mut after)
-        };
-        self.finish(after, now);
-        Ok(freed)
+            Ok(self.free_parts(&held, after))
+        })
     }
 }

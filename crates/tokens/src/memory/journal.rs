@@ -47,9 +47,9 @@ impl MemorySelector {
         now: i64,
         random: &mut Random,
     ) -> Result<Claimed, Refusal> {
-        let mut after = After::default();
-        let outcome = self.claim_inner(request, predicate, Begin::Pending, now, random, &mut after);
-        self.finish(after, now);
+        let outcome = self.then_finish(now, |after| {
+            self.claim_inner(request, predicate, Begin::Pending, now, random, after)
+        });
         outcome.map(|(held, new)| claimed(request.spender.clone(), held, new))
     }
 
@@ -92,16 +92,14 @@ impl MemorySelector {
 
     /// Gives a claim's tokens back. `false` if it was confirmed or undone before, or gave way to the log.
     pub fn undo(&self, claim: &Claim, now: i64) -> bool {
-        let mut after = After::default();
-        {
+        self.then_finish(now, |after| {
             let mut entries = self.spenders.entries(&claim.spender);
             let ours =
                 |held: &Held| Ok::<_, Infallible>(held.terms.pending && held.terms.claim == claim.number);
             let Ok(Some(held)) = entries.take_held(&claim.spender, ours) else { return false };
-            self.free_parts(&held, &mut after);
-        }
-        self.finish(after, now);
-        true
+            self.free_parts(&held, after);
+            true
+        })
     }
 
     /// Locks the recorded tokens. `now` is the record's time: a lock whose lease had ended by then gives way. A lock of the
@@ -111,10 +109,7 @@ impl MemorySelector {
     /// lock, as with [`MemorySelector::confirm`]; on others it gives way, and its tokens are free even if the record is
     /// refused. A pending claim of another spender loses the recorded tokens: its confirm fails and its undo frees the rest.
     pub fn apply_lock(&self, record: &LockRecord, now: i64) -> Result<(), Refusal> {
-        let mut after = After::default();
-        let outcome = self.apply_lock_inner(record, now, &mut after);
-        self.finish(after, now);
-        outcome
+        self.then_finish(now, |after| self.apply_lock_inner(record, now, after))
     }
 
     fn apply_lock_inner(&self, record: &LockRecord, now: i64, after: &mut After) -> Result<(), Refusal> {
@@ -204,17 +199,14 @@ impl MemorySelector {
     pub fn apply_spend(&self, transaction: &Transaction, body: Fingerprint, now: i64) -> Result<(), Refusal> {
         let spender = &transaction.spender;
         self.update_inner(&transaction.consumed, transaction.produced.clone(), now)?;
-        let mut after = After::default();
-        {
+        self.then_finish(now, |after| {
             let mut entries = self.spenders.entries(spender);
             if let Some(held) = entries.held_mut(spender) {
-                let held = held.clone();
-                self.free_parts(&held, &mut after);
+                self.free_parts(held, after);
             }
             let state = SpenderState::Spent(Arc::new(transaction.clone()));
             entries.put(Entry { spender: spender.clone(), body, state });
-        }
-        self.finish(after, now);
+        });
         Ok(())
     }
 

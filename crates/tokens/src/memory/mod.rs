@@ -221,6 +221,7 @@ impl MemorySelector {
         name.clone()
     }
 
+    /// Takes bytes from the bound of the memory.
     fn reserve_bytes(&self, bytes: usize) -> Result<(), Refusal> {
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         if before.saturating_add(bytes) > self.config.bytes_max {
@@ -297,6 +298,14 @@ impl MemorySelector {
             self.reclaim(&mut stripe, now, after);
             self.next_end_of(number).store(stripe.next_end(), Ordering::Relaxed);
         }
+    }
+
+    /// Makes a change, and then does what had to wait until no lock was held.
+    fn then_finish<T>(&self, now: i64, change: impl FnOnce(&mut After) -> T) -> T {
+        let mut after = After::default();
+        let outcome = change(&mut after);
+        self.finish(after, now);
+        outcome
     }
 
     /// Does what had to wait until no lock was held.

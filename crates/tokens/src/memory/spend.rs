@@ -107,8 +107,7 @@ impl MemorySelector {
         check_spend(request)?;
         let body = request.fingerprint();
         let spender = &request.spender;
-        let mut after = After::default();
-        let transaction = {
+        self.then_finish(now, |after| {
             let mut entries = self.spenders.entries(spender);
             let held = match entries.find(spender) {
                 None => return Err(lost(spender, "it holds nothing")),
@@ -135,13 +134,11 @@ impl MemorySelector {
             })?;
             let consumed = held.tokens.iter().map(|token| token.id.clone()).collect();
             let mut transaction = Transaction { id, spender: spender.clone(), consumed, produced };
-            self.settle(&held, &mut transaction, now, &mut after)?;
+            self.settle(&held, &mut transaction, now, after)?;
             let state = SpenderState::Spent(Arc::new(transaction.clone()));
             entries.put(Entry { spender: spender.clone(), body, state });
-            transaction
-        };
-        self.finish(after, now);
-        Ok(transaction)
+            Ok(transaction)
+        })
     }
 
     /// Exchanges a lock's tokens for the produced ones, or changes nothing.

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use super::claim::Begin;
 use super::ids::Known;
+use super::mirrors::Bucket;
 use super::spenders::SpenderState;
 use super::stripe::{NO_LOCK, Stripe};
 use super::updates::check_batch;
@@ -75,21 +76,20 @@ impl MemorySelector {
         show: impl FnOnce(&mut dyn Iterator<Item = &Lane>) -> T,
     ) -> Result<T, Refusal> {
         scope.check()?;
-        let mut after = After::default();
-        let shown = if let Owner::Wallet(wallet) = &scope.owner {
-            let hash = self.pool_hash(wallet, &scope.token_type, &scope.currency);
-            let mut stripe = self.stripe(self.stripe_number(hash));
-            self.reclaim(&mut stripe, now, &mut after);
-            let pool = stripe.pool(hash, wallet, &scope.token_type, &scope.currency);
-            let numbers = pool.map_or(&[][..], |pool| pool.lanes.all());
-            show(&mut numbers.iter().filter_map(|number| stripe.lanes.get(*number)))
-        } else {
+        self.then_finish(now, |after| {
+            if let Owner::Wallet(wallet) = &scope.owner {
+                let hash = self.pool_hash(wallet, &scope.token_type, &scope.currency);
+                let mut stripe = self.stripe(self.stripe_number(hash));
+                self.reclaim(&mut stripe, now, after);
+                let pool = stripe.pool(hash, wallet, &scope.token_type, &scope.currency);
+                let numbers = pool.map_or(&[][..], |pool| pool.lanes.all());
+                return Ok(show(&mut numbers.iter().filter_map(|number| stripe.lanes.get(*number))));
+            }
             self.keep_index(scope.owner.kind())?;
-            self.reclaim_everywhere(now, &mut after);
-            self.mirrors.read(scope, |bucket| show(&mut bucket.iter().flat_map(|bucket| &bucket.lanes)))
-        };
-        self.finish(after, now);
-        Ok(shown)
+            self.reclaim_everywhere(now, after);
+            let lanes = |bucket: Option<&Bucket>| show(&mut bucket.iter().flat_map(|bucket| &bucket.lanes));
+            Ok(self.mirrors.read(scope, lanes))
+        })
     }
 
     /// How shattered the free tokens of a scope are. Looks at every amount once.
@@ -153,16 +153,16 @@ impl MemorySelector {
             _ => (0, u32::try_from(self.stripes.len()).expect("clamped at the start")),
         };
         let mut look = Look { scope, state, max, places_left: LIST_TOKENS_MAX, page: TokenPage::default() };
-        let mut to_do = After::default();
-        for number in first.max(last.map_or(0, Handle::stripe))..behind_last {
-            let from = last.filter(|last| last.stripe() == number).map_or(0, |last| last.slot() + 1);
-            let mut stripe = self.stripe(number);
-            self.reclaim(&mut stripe, now, &mut to_do);
-            if look.at(&stripe, from).is_break() {
-                break;
+        self.then_finish(now, |after| {
+            for number in first.max(last.map_or(0, Handle::stripe))..behind_last {
+                let from = last.filter(|last| last.stripe() == number).map_or(0, |last| last.slot() + 1);
+                let mut stripe = self.stripe(number);
+                self.reclaim(&mut stripe, now, after);
+                if look.at(&stripe, from).is_break() {
+                    break;
+                }
             }
-        }
-        self.finish(to_do, now);
+        });
         Ok(look.page)
     }
 
@@ -219,9 +219,8 @@ impl TokenSelector for MemorySelector {
         now: i64,
         random: &mut Random,
     ) -> Result<Selection, Refusal> {
-        let mut after = After::default();
-        let outcome = self.claim_inner(request, predicate, Begin::Held, now, random, &mut after);
-        self.finish(after, now);
+        let outcome = self
+            .then_finish(now, |after| self.claim_inner(request, predicate, Begin::Held, now, random, after));
         outcome.map(|(held, _)| held.selection(request.spender.clone()))
     }
 
@@ -262,12 +261,8 @@ impl TokenSelector for MemorySelector {
             let stripe = locked(&stripe.0);
             // A claim on its way is no lock yet: it has neither fence nor end.
             for (_, lock) in stripe.locks.iter().filter(|(_, lock)| !lock.terms.pending) {
-                let tokens = lock
-                    .slots
-                    .all()
-                    .iter()
-                    .filter_map(|slot| stripe.slots.get(*slot))
-                    .map(|slot| &slot.token);
+                let slots = lock.slots.all().iter().filter_map(|slot| stripe.slots.get(*slot));
+                let tokens = slots.map(|slot| &slot.token);
                 let tokens = tokens.filter(|token| scope.is_none_or(|scope| scope.owns(token)));
                 let tokens: Vec<Token> = tokens.cloned().collect();
                 if tokens.is_empty() {
@@ -293,9 +288,7 @@ impl MemorySelector {
     /// all its tokens to an update counts until its lease ends, though [`TokenSelector::locks`] has nothing to show of it.
     #[must_use]
     pub fn lock_summary(&self, now: i64) -> LockSummary {
-        let mut after = After::default();
-        self.reclaim_everywhere(now, &mut after);
-        self.finish(after, now);
+        self.then_finish(now, |after| self.reclaim_everywhere(now, after));
         let mut summary = LockSummary::default();
         self.spenders.each(|entry| {
             if let SpenderState::Held(held) = &entry.state

@@ -358,9 +358,7 @@ impl MemorySelector {
 
     /// Lets time pass: ends leases that have run out and waits that are over, and serves who can be served.
     pub fn tick(&self, now: i64) {
-        let mut after = After::default();
-        self.reclaim_everywhere(now, &mut after);
-        self.finish(after, now);
+        self.then_finish(now, |after| self.reclaim_everywhere(now, after));
         if !self.waiting.is_anybody() {
             return;
         }
