@@ -5,7 +5,7 @@ use holdfast_domain::ids::{ParticipantId, TransferId};
 use holdfast_kafka::Topic;
 use holdfast_messages::{DeadLetter, Message, Place, TraceId, TransferCommand, TransferMessage};
 
-use crate::support::{Cluster, Member, next_batch, soon};
+use crate::support::{Cluster, Member, next_batch};
 
 fn lookup(id: u128) -> TransferMessage {
     let lookup = Lookup { source: ParticipantId(1), id: TransferId(id) };
@@ -27,11 +27,7 @@ fn poison_is_skipped_to_the_dead_letters() {
         (&good[2].0, b""),
         (&good[2].0, &good[2].1),
     ];
-    let batch: Vec<_> = messages
-        .iter()
-        .map(|(key, value)| cluster.topics.outgoing(Topic::Transfers, key.as_bytes(), value))
-        .collect();
-    producer.send_all(&batch, soon()).unwrap();
+    cluster.send(&mut producer, Topic::Transfers, &messages);
 
     let mut consumer = cluster.consumer(Topic::Transfers);
     let mut member = Member::default();
@@ -51,11 +47,7 @@ fn poison_is_skipped_to_the_dead_letters() {
     assert_eq!(taken, [lookup(1), lookup(2), lookup(3)]);
     let letters: Vec<(String, Vec<u8>)> =
         dead.iter().map(|letter| (letter.key(), letter.to_json())).collect();
-    let batch: Vec<_> = letters
-        .iter()
-        .map(|(key, value)| cluster.topics.outgoing(Topic::DeadLetters, key.as_bytes(), value))
-        .collect();
-    producer.send_all(&batch, soon()).unwrap();
+    cluster.send(&mut producer, Topic::DeadLetters, &letters);
 
     let read: Vec<DeadLetter> = cluster
         .all(Topic::DeadLetters)

@@ -82,15 +82,21 @@ impl Cluster {
     /// Writes numbered messages to the partitions in turn; the value is the number.
     pub(crate) fn write(&self, producer: &mut Producer, topic: Topic, numbers: Range<u64>) {
         let keys = self.keys(topic);
-        let values: Vec<String> = numbers.clone().map(|number| number.to_string()).collect();
-        let batch: Vec<_> = numbers
-            .zip(&values)
-            .map(|(number, value)| {
-                let key = &keys[usize::try_from(number).unwrap() % keys.len()];
-                self.topics.outgoing(topic, key.as_bytes(), value.as_bytes())
-            })
-            .collect();
-        producer.send_all(&batch, soon()).expect("Kafka writes");
+        let key = |number| &keys[usize::try_from(number).unwrap() % keys.len()];
+        let messages: Vec<_> = numbers.map(|number| (key(number), number.to_string())).collect();
+        self.send(producer, topic, &messages);
+    }
+
+    /// Writes messages, each a key and a value.
+    pub(crate) fn send(
+        &self,
+        producer: &mut Producer,
+        topic: Topic,
+        messages: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)],
+    ) {
+        let outgoing =
+            messages.iter().map(|(key, value)| self.topics.outgoing(topic, key.as_ref(), value.as_ref()));
+        producer.send_all(&outgoing.collect::<Vec<_>>(), soon()).expect("Kafka writes");
     }
 
     /// One key for each partition, so that numbered messages are spread evenly.
