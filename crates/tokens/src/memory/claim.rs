@@ -291,7 +291,7 @@ impl MemorySelector {
             let picks: Vec<Pick> = picks.iter().filter(here).copied().collect();
             self.lock_picks(stripe, &picks, None, spender, terms)
         };
-        Parts::new(&stripes.guards.iter_mut().map(lock_here).collect::<Vec<_>>())
+        stripes.guards.iter_mut().map(lock_here).collect()
     }
 
     /// Locks free tokens of one stripe; `lane` is theirs if they have only one. Returns where the lock is.

@@ -4,7 +4,6 @@ use super::spenders::Held;
 use super::{After, MemorySelector, Stripes};
 use crate::answer::Lease;
 use crate::refusal::Refusal;
-use crate::request::check_lease;
 
 pub(crate) fn lost(spender: &str, reason: &'static str) -> Refusal {
     Refusal::LeaseLost { spender: spender.into(), reason }
@@ -86,17 +85,6 @@ impl MemorySelector {
             self.show_lock(stripe, *number);
         }
         Ok(Lease { expires_at, fence: held.terms.fence })
-    }
-
-    pub(crate) fn renew_for(
-        &self,
-        spender: &str,
-        fence: Option<u64>,
-        lease_ms: i64,
-        now: i64,
-    ) -> Result<Lease, Refusal> {
-        check_lease(lease_ms)?;
-        self.renew_until(spender, fence, now.saturating_add(lease_ms), now)
     }
 
     /// Ends a spender's lock, whatever its lease. Pending claims are the host's to undo.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use foldhash::quality::FixedState;
 use hashbrown::HashTable;
 
+use super::few::Few;
 use super::locked;
 use super::stripe::Terms;
 use crate::answer::{Selection, Transaction};
@@ -16,28 +17,8 @@ use crate::token::{Name, Token};
 
 const SHARDS: usize = 256;
 
-/// The pieces of a lock: stripe and number there. Nearly always one.
-#[derive(Clone, Debug)]
-pub(crate) enum Parts {
-    One([(u32, u32); 1]),
-    Many(Box<[(u32, u32)]>),
-}
-
-impl Parts {
-    pub(crate) fn new(parts: &[(u32, u32)]) -> Self {
-        match parts {
-            [one] => Parts::One([*one]),
-            many => Parts::Many(many.into()),
-        }
-    }
-
-    pub(crate) fn all(&self) -> &[(u32, u32)] {
-        match self {
-            Parts::One(one) => one,
-            Parts::Many(many) => many,
-        }
-    }
-}
+/// The pieces of a lock: stripe and number there.
+pub(crate) type Parts = Few<(u32, u32)>;
 
 /// A selection as it was answered, and where its locks are.
 #[derive(Clone, Debug)]

@@ -36,7 +36,7 @@ pub(crate) struct Pool {
     /// The kind of the pool's first token, for type and currency. Most tokens of a pool are of it, and whoever is given one
     /// counts it: looking here begins what would be waited for later.
     kind: Arc<Kind>,
-    pub(crate) lanes: Few,
+    pub(crate) lanes: Few<u32>,
 }
 
 impl Pool {
@@ -80,7 +80,7 @@ pub(crate) struct Lock {
     pub(crate) terms: Terms,
     /// Whether a token of it was consumed from outside.
     pub(crate) broken: bool,
-    pub(crate) slots: Few,
+    pub(crate) slots: Few<u32>,
 }
 
 impl Lock {

@@ -120,14 +120,6 @@ impl MemorySelector {
         token
     }
 
-    pub(crate) fn issue_inner(&self, mut tokens: Vec<Token>, now: i64) -> Result<(), Refusal> {
-        check_batch(&tokens, 0)?;
-        self.then_finish(now, |after| {
-            let mut stripes = self.stripes(tokens.iter().map(|token| self.stripe_of(&token.kind)).collect());
-            self.insert_all(&mut stripes, &mut tokens, 0, after)
-        })
-    }
-
     /// As [`crate::TokenSelector::update`], of any size: for a host whose log says so, whatever it bounds at its edges.
     pub fn apply_update(
         &self,

@@ -16,7 +16,7 @@ use crate::contract::TokenSelector;
 use crate::limits::LIST_TOKENS_MAX;
 use crate::random::Random;
 use crate::refusal::Refusal;
-use crate::request::{Owner, Predicate, Scope, SelectRequest, SpendRequest};
+use crate::request::{Owner, Predicate, Scope, SelectRequest, SpendRequest, check_lease};
 use crate::sync::Ordering;
 use crate::token::{Token, TokenId};
 
@@ -198,8 +198,12 @@ impl MemorySelector {
 }
 
 impl TokenSelector for MemorySelector {
-    fn issue(&self, tokens: Vec<Token>, now: i64) -> Result<(), Refusal> {
-        self.issue_inner(tokens, now)
+    fn issue(&self, mut tokens: Vec<Token>, now: i64) -> Result<(), Refusal> {
+        check_batch(&tokens, 0)?;
+        self.then_finish(now, |after| {
+            let mut stripes = self.stripes(tokens.iter().map(|token| self.stripe_of(&token.kind)).collect());
+            self.insert_all(&mut stripes, &mut tokens, 0, after)
+        })
     }
 
     fn update(
@@ -229,7 +233,8 @@ impl TokenSelector for MemorySelector {
     }
 
     fn renew(&self, spender: &str, fence: Option<u64>, lease_ms: i64, now: i64) -> Result<Lease, Refusal> {
-        self.renew_for(spender, fence, lease_ms, now)
+        check_lease(lease_ms)?;
+        self.renew_until(spender, fence, now.saturating_add(lease_ms), now)
     }
 
     fn release(&self, spender: &str, fence: Option<u64>, now: i64) -> Result<usize, Refusal> {
