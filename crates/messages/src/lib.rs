@@ -27,9 +27,7 @@ mod wire;
 
 pub use checkout::{OutcomeMessage, OutcomeOffset, PayMessage, StockMessage};
 pub use dead_letter::DeadLetter;
-pub use notification::{
-    Alarm, Answer, CheckoutNotice, CheckoutRefusal, Notice, Notification, TransferNotice,
-};
+pub use notification::{Alarm, Answer, CheckoutNotice, Notice, Notification, TransferNotice};
 pub use order::{OrderCommand, OrderMessage};
 pub use position::{PositionMessage, PositionWork, Step};
 pub use token::{TokenEvent, TokenUpdate};

@@ -12,7 +12,7 @@ use holdfast_domain::transfers::{CompletionKind, ErrorInformation, TransferState
 
 mod checkout;
 
-pub use checkout::{CheckoutNotice, CheckoutRefusal};
+pub use checkout::CheckoutNotice;
 
 use super::wire::error;
 use super::{Message, Place, Poison, Topic, TraceId, read, write};

@@ -21,51 +21,7 @@ pub struct CheckoutNotice {
     /// The order.
     pub order: OrderId,
     /// How it stands, with its try; or why the command was refused.
-    pub answer: Result<CheckoutAnswer, CheckoutRefusal>,
-}
-
-/// Why a command about an order was refused. Nothing was changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CheckoutRefusal {
-    /// There is no such order.
-    UnknownOrder,
-    /// It does not stand where this can be done.
-    NotNow(OrderState),
-    /// The idempotency key came with another request before.
-    KeyReused,
-    /// As many keys as may be wait for this checkout already.
-    KeysFull,
-    /// It was tried more often than can be counted.
-    TriesUsedUp,
-    /// Something that no command of the database profile is refused for today, in words.
-    Other(String),
-}
-
-impl CheckoutRefusal {
-    /// The refusal of a shop.
-    #[must_use]
-    pub fn of(refusal: &ShopRefusal) -> CheckoutRefusal {
-        match refusal {
-            ShopRefusal::UnknownOrder(_) => CheckoutRefusal::UnknownOrder,
-            ShopRefusal::NotNow { state, .. } => CheckoutRefusal::NotNow(*state),
-            ShopRefusal::KeyReused => CheckoutRefusal::KeyReused,
-            ShopRefusal::TriesUsedUp(_) => CheckoutRefusal::TriesUsedUp,
-            ShopRefusal::Full { what: KEYS, .. } => CheckoutRefusal::KeysFull,
-            other => CheckoutRefusal::Other(other.to_string()),
-        }
-    }
-
-    fn of_order(&self, order: &OrderId) -> ShopRefusal {
-        let order = order.clone();
-        match self {
-            CheckoutRefusal::UnknownOrder => ShopRefusal::UnknownOrder(order),
-            CheckoutRefusal::NotNow(state) => ShopRefusal::NotNow { order, state: *state },
-            CheckoutRefusal::KeyReused => ShopRefusal::KeyReused,
-            CheckoutRefusal::KeysFull => ShopRefusal::Full { what: KEYS, max: KEYS_PER_CHECKOUT_MAX },
-            CheckoutRefusal::TriesUsedUp => ShopRefusal::TriesUsedUp(order),
-            CheckoutRefusal::Other(why) => ShopRefusal::TooLarge(why.clone()),
-        }
-    }
+    pub answer: Result<CheckoutAnswer, ShopRefusal>,
 }
 
 /// What there may be too many of.
@@ -77,7 +33,7 @@ impl CheckoutNotice {
     pub fn outcome(&self) -> Outcome {
         Outcome::of_shop(match &self.answer {
             Ok(answer) => ShopOutcome::Checkout(*answer),
-            Err(refusal) => ShopOutcome::Refused(refusal.of_order(&self.order)),
+            Err(refusal) => ShopOutcome::Refused(refusal.clone()),
         })
     }
 
@@ -148,15 +104,16 @@ impl From<CheckoutNotice> for CheckoutBody {
                 let waits = Some(WaitsBody { pay, stock, cancelling, since, deadline });
                 CheckoutBody { waits, ..body(Named::Open, Some(tr)) }
             }
-            Err(CheckoutRefusal::UnknownOrder) => body(Named::UnknownOrder, None),
-            Err(CheckoutRefusal::NotNow(state)) => {
+            Err(ShopRefusal::UnknownOrder(_)) => body(Named::UnknownOrder, None),
+            Err(ShopRefusal::NotNow { state, .. }) => {
                 let named = Some(state.name().to_owned());
                 CheckoutBody { state: named, ..body(Named::NotNow, state.tr_num()) }
             }
-            Err(CheckoutRefusal::KeyReused) => body(Named::KeyReused, None),
-            Err(CheckoutRefusal::KeysFull) => body(Named::KeysFull, None),
-            Err(CheckoutRefusal::TriesUsedUp) => body(Named::TriesUsedUp, None),
-            Err(CheckoutRefusal::Other(why)) => CheckoutBody { why: Some(why), ..body(Named::Refused, None) },
+            Err(ShopRefusal::KeyReused) => body(Named::KeyReused, None),
+            Err(ShopRefusal::Full { what: KEYS, .. }) => body(Named::KeysFull, None),
+            Err(ShopRefusal::TriesUsedUp(_)) => body(Named::TriesUsedUp, None),
+            // No command of the database profile is refused for anything else today.
+            Err(other) => CheckoutBody { why: Some(other.to_string()), ..body(Named::Refused, None) },
         }
     }
 }
@@ -165,6 +122,7 @@ impl TryFrom<CheckoutBody> for CheckoutNotice {
     type Error = Poison;
 
     fn try_from(body: CheckoutBody) -> Result<CheckoutNotice, Poison> {
+        let order = || body.order.0.clone();
         let needed = || body.tr.ok_or_else(|| Poison::field("tr", "is missing"));
         let answer = match body.answer {
             Named::Paid => Ok(CheckoutAnswer::Paid { tr: needed()? }),
@@ -181,18 +139,21 @@ impl TryFrom<CheckoutBody> for CheckoutNotice {
                 let waits = Waits { sides: Sides { pay, stock }, cancelling, since, deadline };
                 Ok(CheckoutAnswer::Open { tr: needed()?, waits })
             }
-            Named::UnknownOrder => Err(CheckoutRefusal::UnknownOrder),
-            Named::NotNow => Err(CheckoutRefusal::NotNow(match body.state.as_deref() {
-                Some("not_paid") => OrderState::NotPaid(body.tr),
-                Some("pending") => OrderState::Pending(needed()?),
-                Some("paid") => OrderState::Paid(needed()?),
-                Some("cancelling") => OrderState::Cancelling(needed()?),
-                _ => return Err(Poison::field("state", "is not known")),
-            })),
-            Named::KeyReused => Err(CheckoutRefusal::KeyReused),
-            Named::KeysFull => Err(CheckoutRefusal::KeysFull),
-            Named::TriesUsedUp => Err(CheckoutRefusal::TriesUsedUp),
-            Named::Refused => Err(CheckoutRefusal::Other(body.why.unwrap_or_default())),
+            Named::UnknownOrder => Err(ShopRefusal::UnknownOrder(order())),
+            Named::NotNow => {
+                let state = match body.state.as_deref() {
+                    Some("not_paid") => OrderState::NotPaid(body.tr),
+                    Some("pending") => OrderState::Pending(needed()?),
+                    Some("paid") => OrderState::Paid(needed()?),
+                    Some("cancelling") => OrderState::Cancelling(needed()?),
+                    _ => return Err(Poison::field("state", "is not known")),
+                };
+                Err(ShopRefusal::NotNow { order: order(), state })
+            }
+            Named::KeyReused => Err(ShopRefusal::KeyReused),
+            Named::KeysFull => Err(ShopRefusal::Full { what: KEYS, max: KEYS_PER_CHECKOUT_MAX }),
+            Named::TriesUsedUp => Err(ShopRefusal::TriesUsedUp(order())),
+            Named::Refused => Err(ShopRefusal::TooLarge(body.why.clone().unwrap_or_default())),
         };
         Ok(CheckoutNotice { order: body.order.0, answer })
     }

@@ -49,7 +49,8 @@ fn messages_of_a_shop_are_those_of_the_golden_files() {
     let sides = Sides { pay: true, stock: false };
     let waits = Waits { sides, cancelling: true, since: 1_794_787_200_000, deadline: 1_794_787_210_000 };
     golden("notifications-checkout-open", KEY, &told(Ok(CheckoutAnswer::Open { tr, waits })));
-    let not_now = told(Err(CheckoutRefusal::NotNow(OrderState::Paid(tr))));
+    let (order, state) = ("o1".parse().unwrap(), OrderState::Paid(tr));
+    let not_now = told(Err(ShopRefusal::NotNow { order, state }));
     golden("notifications-checkout-not-now", "\"o1\"", &not_now);
     assert!(not_now.callbacks().is_empty());
 }
@@ -71,7 +72,7 @@ fn what_is_told_is_what_an_embedded_shop_answers() {
         },
     ];
     for refusal in refusals {
-        let answer = Err(CheckoutRefusal::of(&refusal));
+        let answer = Err(refusal.clone());
         let notice = Notice::Checkout(CheckoutNotice { order: order.clone(), answer });
         let told = Notification { trace: TRACE, notice };
         let read = Notification::read(told.key().as_bytes(), &told.to_json()).unwrap();

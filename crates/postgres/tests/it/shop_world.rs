@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use holdfast_checkout::Coordinator;
 use holdfast_checkout::coordinator::LogBounds;
 use holdfast_domain::shop::{
-    Alarm, CheckoutAnswer, IdempotencyKey, OrderId, ShopCommand, ShopOutcome, Whole,
+    Alarm, CheckoutAnswer, IdempotencyKey, OrderId, ShopCommand, ShopOutcome, ShopRefusal, Whole,
 };
 use holdfast_domain::tokens::Fingerprint;
 use holdfast_messages::{
-    CheckoutRefusal, DeadLetter, Message, Notice, Notification, OrderCommand, OrderMessage, OutcomeMessage,
-    OutcomeOffset, PartitionBy, PayMessage, StockMessage, Topic, TraceId,
+    DeadLetter, Message, Notice, Notification, OrderCommand, OrderMessage, OutcomeMessage, OutcomeOffset,
+    PartitionBy, PayMessage, StockMessage, Topic, TraceId,
 };
 use holdfast_postgres::shop::{Bill, Pledge, Pledges, Rebuilt};
 use holdfast_postgres::tokens::{ClaimVerdict, WantedClaim};
@@ -50,7 +50,7 @@ pub enum Delivery {
 }
 
 /// The answer to a command.
-pub type Answered = Result<CheckoutAnswer, CheckoutRefusal>;
+pub type Answered = Result<CheckoutAnswer, ShopRefusal>;
 
 pub struct Shop {
     pub store: Store,
