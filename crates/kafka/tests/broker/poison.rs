@@ -5,7 +5,7 @@ use holdfast_domain::ids::{ParticipantId, TransferId};
 use holdfast_kafka::Topic;
 use holdfast_messages::{DeadLetter, Message, Place, TraceId, TransferCommand, TransferMessage};
 
-use crate::support::{Cluster, Member, next_batch};
+use crate::support::{Cluster, Member, next_batch, soon};
 
 fn lookup(id: u128) -> TransferMessage {
     let lookup = Lookup { source: ParticipantId(1), id: TransferId(id) };
@@ -27,7 +27,7 @@ fn poison_is_skipped_to_the_dead_letters() {
         (&good[2].0, b""),
         (&good[2].0, &good[2].1),
     ];
-    cluster.send(&mut producer, Topic::Transfers, &messages);
+    producer.send_all(&cluster.batch(Topic::Transfers, &messages), soon()).unwrap();
 
     let mut consumer = cluster.consumer(Topic::Transfers);
     let mut member = Member::default();
@@ -47,7 +47,7 @@ fn poison_is_skipped_to_the_dead_letters() {
     assert_eq!(taken, [lookup(1), lookup(2), lookup(3)]);
     let letters: Vec<(String, Vec<u8>)> =
         dead.iter().map(|letter| (letter.key(), letter.to_json())).collect();
-    cluster.send(&mut producer, Topic::DeadLetters, &letters);
+    producer.send_all(&cluster.batch(Topic::DeadLetters, &letters), soon()).unwrap();
 
     let read: Vec<DeadLetter> = cluster
         .all(Topic::DeadLetters)

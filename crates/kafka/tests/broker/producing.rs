@@ -79,15 +79,8 @@ fn without_kafka_the_deadline_ends_the_wait() {
 fn deadlines_that_are_too_short_lose_nothing_and_keep_the_order() {
     let Some(cluster) = Cluster::new("short", 3) else { return };
     let mut producer = cluster.producer();
-    let keys = cluster.keys(Topic::Position);
-    let values: Vec<String> = (0..30_000).map(|number: usize| number.to_string()).collect();
-    let batch: Vec<_> = values
-        .iter()
-        .enumerate()
-        .map(|(number, value)| {
-            cluster.topics.outgoing(Topic::Position, keys[number % 3].as_bytes(), value.as_bytes())
-        })
-        .collect();
+    let messages = cluster.numbered(Topic::Position, 0..30_000);
+    let batch = cluster.batch(Topic::Position, &messages);
     let (mut next, mut wait) = (0, Duration::ZERO);
     while next < batch.len() {
         let end = batch.len().min(next + 1_000);

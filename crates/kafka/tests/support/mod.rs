@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use holdfast_kafka::{
-    Batch, Brokers, Claim, ConsumerSettings, Fault, From, GroupConsumer, Owner, Producer, ProducerSettings,
-    Reader, Record, Release, Topic, TopicSettings,
+    Batch, Brokers, Claim, ConsumerSettings, Fault, From, GroupConsumer, Outgoing, Owner, Producer,
+    ProducerSettings, Reader, Record, Release, Topic, TopicSettings,
 };
 use holdfast_services::Service;
 
@@ -79,24 +79,27 @@ impl Cluster {
         records
     }
 
-    /// Writes numbered messages to the partitions in turn; the value is the number.
-    pub(crate) fn write(&self, producer: &mut Producer, topic: Topic, numbers: Range<u64>) {
+    /// Numbered messages for the partitions in turn, each a key and a value; the value is the number.
+    pub(crate) fn numbered(&self, topic: Topic, numbers: Range<u64>) -> Vec<(String, String)> {
         let keys = self.keys(topic);
-        let key = |number| &keys[usize::try_from(number).unwrap() % keys.len()];
-        let messages: Vec<_> = numbers.map(|number| (key(number), number.to_string())).collect();
-        self.send(producer, topic, &messages);
+        let key = |number| keys[usize::try_from(number).unwrap() % keys.len()].clone();
+        numbers.map(|number| (key(number), number.to_string())).collect()
     }
 
-    /// Writes messages, each a key and a value.
-    pub(crate) fn send(
+    /// Messages, each a key and a value, on their way.
+    pub(crate) fn batch<'a, K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
-        producer: &mut Producer,
         topic: Topic,
-        messages: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)],
-    ) {
-        let outgoing =
-            messages.iter().map(|(key, value)| self.topics.outgoing(topic, key.as_ref(), value.as_ref()));
-        producer.send_all(&outgoing.collect::<Vec<_>>(), soon()).expect("Kafka writes");
+        messages: &'a [(K, V)],
+    ) -> Vec<Outgoing<'a>> {
+        let outgoing = messages.iter().map(|(key, value)| (key.as_ref(), value.as_ref()));
+        outgoing.map(|(key, value)| self.topics.outgoing(topic, key, value)).collect()
+    }
+
+    /// Writes numbered messages.
+    pub(crate) fn write(&self, producer: &mut Producer, topic: Topic, numbers: Range<u64>) {
+        let messages = self.numbered(topic, numbers);
+        producer.send_all(&self.batch(topic, &messages), soon()).expect("Kafka writes");
     }
 
     /// One key for each partition, so that numbered messages are spread evenly.
