@@ -3,14 +3,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::decide::{Ask, Locks, decide};
+use super::decide::{Ask, Locks, decide, nothing_there};
 use super::mirrors::Bucket;
 use super::spenders::{Entry, Held, Parts, SpenderEntries, SpenderState};
 use super::stripe::{Lock, NO_LOCK, Stripe, Terms};
 use super::{After, MemorySelector, Stripes};
 use crate::answer::Selection;
 use crate::choose::lane::{Handle, Lane};
-use crate::choose::{Pick, Want};
+use crate::choose::{Pick, Shelf, Want};
 use crate::fingerprint::Fingerprint;
 use crate::limits::CLAIM_ATTEMPTS;
 use crate::random::Random;
@@ -223,7 +223,7 @@ impl MemorySelector {
         }
         let lane = if let [only] = numbers { Some(*only) } else { None };
         let part = self.lock_picks(&mut stripe, &picks, lane, &request.spender, terms);
-        let tokens = picks.iter().map(|pick| tokens_at(&stripe, pick.handle).clone()).collect();
+        let tokens = picks.iter().map(|pick| stripe.token(pick.handle).clone()).collect();
         count(&mut stripe, picks.len());
         Ok((tokens, Parts::One([part])))
     }
@@ -242,9 +242,7 @@ impl MemorySelector {
         for _ in 0..CLAIM_ATTEMPTS {
             self.reclaim_everywhere(terms.since, after);
             let proposed = self.mirrors.read(&request.scope, |bucket| {
-                let Some(bucket) = bucket else {
-                    return decide(&mut [], &Nobody, &Nobody, ask, random).map(|_| vec![]);
-                };
+                let Some(bucket) = bucket else { return Err(nothing_there(ask)) };
                 let mut lanes: Vec<&Lane> =
                     bucket.lanes.iter().filter(|lane| !lane.is_empty() && ask.takes(lane)).collect();
                 let picks = decide(&mut lanes, bucket, bucket, ask, random)?;
@@ -325,26 +323,9 @@ impl MemorySelector {
         let lock = stripe.locks.get(number).expect("the caller has it");
         for slot in lock.slots.all() {
             let handle = Handle::new(stripe.number, *slot);
-            self.mirrors.lock(kinds, tokens_at(stripe, handle), handle, &lock.spender, lock.end());
+            self.mirrors.lock(kinds, stripe.token(handle), handle, &lock.spender, lock.end());
         }
     }
-}
-
-/// The scope of somebody unknown.
-struct Nobody;
-
-impl crate::choose::Shelf for Nobody {
-    fn token(&self, _: Handle) -> &Token {
-        unreachable!("nobody has no tokens")
-    }
-}
-
-impl Locks for Nobody {
-    fn each(&self, _: &mut dyn FnMut(&Token, &Name, i64)) {}
-}
-
-fn tokens_at(stripe: &Stripe, handle: Handle) -> &Token {
-    crate::choose::Shelf::token(stripe, handle)
 }
 
 fn count(stripe: &mut Stripe, inputs: usize) {
