@@ -124,7 +124,7 @@ pub fn ours(world: &World) -> (Node, ParticipantId, ParticipantId) {
 }
 
 /// The same, with the hold of transfer 1, which runs out in ten milliseconds; and its payee.
-pub fn ours_with_a_hold(world: &World) -> (Cluster, ParticipantId) {
+pub fn ours_with_a_hold(world: &World) -> (Node, ParticipantId) {
     let (mut cluster, payer, payee) = ours(world);
     cluster.ask(&[prepare(1, payer.0, payee.0, 1, NOW + 10)]);
     (cluster, payee)

@@ -74,7 +74,8 @@ fn within_bounds(text: &str) -> Result<&str, IdError> {
 }
 
 /// The number of a try (tr#): an order's first checkout is try 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "u64")]
 pub struct TrNum(NonZeroU32);
 
 impl TrNum {

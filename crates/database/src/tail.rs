@@ -111,7 +111,7 @@ mod tests {
             order: "o".repeat(90).parse().unwrap(),
             answer: Ok(CheckoutAnswer::Paid { tr: holdfast_domain::shop::TrNum::FIRST }),
         };
-        let end = Notification { trace: TraceId::NOBODY, to: None, notice: Notice::Checkout(end) };
+        let end = Notification { trace: TraceId::NOBODY, notice: Notice::Checkout(end) };
         assert!(is_of_a_checkout(&end.to_json()));
     }
 }

@@ -159,7 +159,8 @@ impl Prepare {
 }
 
 /// The two ways to fulfil: `commit`, or `reserve`, after which the payee waits to be told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "said above")]
 pub enum FulfilAction {
     Commit,

@@ -14,11 +14,11 @@ pub struct TransferId(pub u128);
 pub struct TransferNo(pub u64);
 
 /// A participant (FSP), numbered from 1 in order of creation. 0 is the Hub itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct ParticipantId(pub u32);
 
 /// An account, numbered from 1 in order of creation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct AccountId(pub u32);
 
 /// A currency by its three ISO 4217 letters.

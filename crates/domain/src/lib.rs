@@ -26,6 +26,7 @@ pub mod records;
 pub mod registry;
 pub mod series;
 pub mod shop;
+pub mod text;
 pub mod tokens;
 pub mod transfers;
 pub mod view;

@@ -23,19 +23,13 @@ pub enum KafkaError {
         /// What the client said. Not a source: its words name no place, and each layer of them says the same.
         cause: Option<Box<rdkafka::error::KafkaError>>,
     },
-    /// Kafka refused to make a topic.
-    #[error("topic {topic} cannot be made: {why}")]
-    Create {
+    /// Kafka refused to make or remove a topic.
+    #[error("topic {topic} cannot be {asked}: {why}")]
+    Refused {
         /// The topic.
         topic: String,
-        /// Kafka's own words.
-        why: String,
-    },
-    /// Kafka refused to remove a topic.
-    #[error("topic {topic} cannot be removed: {why}")]
-    Remove {
-        /// The topic.
-        topic: String,
+        /// What was to be done with it.
+        asked: &'static str,
         /// Kafka's own words.
         why: String,
     },

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use rdkafka::error::{KafkaError as ClientError, RDKafkaErrorCode};
 use rdkafka::statistics::Statistics;
 
 /// Whether Kafka can be reached.
@@ -87,7 +88,13 @@ impl Watch {
         }
     }
 
-    /// The client met an error.
+    /// The client met an error. Returns whether it is that all brokers are down.
+    pub(crate) fn client_error(&self, error: &ClientError, why: &str) -> bool {
+        let all_down = error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown);
+        self.error(all_down, why);
+        all_down
+    }
+
     pub(crate) fn error(&self, all_down: bool, why: &str) {
         let mut seen = self.seen();
         if !all_down {

@@ -354,8 +354,7 @@ impl Reports {
 
 impl ClientContext for Reports {
     fn error(&self, error: ClientError, reason: &str) {
-        let all_down = error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown);
-        self.watch.error(all_down, reason);
+        let all_down = self.watch.client_error(&error, reason);
         let mut round = self.round();
         // How many are down says less than why the last one is.
         if !all_down || round.last_error.is_empty() {

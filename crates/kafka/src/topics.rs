@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication, TopicResult};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::error::{KafkaError as ClientError, RDKafkaErrorCode};
 
@@ -179,13 +179,7 @@ impl TopicSettings {
         let names = Topic::ALL.map(|topic| self.name(topic));
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let removed = admin.answer(admin.client.delete_topics(&names, &admin.options()))?;
-        for result in removed {
-            match result {
-                Ok(_) | Err((_, RDKafkaErrorCode::UnknownTopicOrPartition)) => {}
-                Err((topic, why)) => return Err(KafkaError::Remove { topic, why: why.to_string() }),
-            }
-        }
-        Ok(())
+        all_done("removed", removed, RDKafkaErrorCode::UnknownTopicOrPartition)
     }
 
     /// The topics that Kafka does not have, if all that it has are as they should be.
@@ -239,15 +233,19 @@ impl TopicSettings {
         let topics: Vec<NewTopic<'_>> =
             missing.iter().copied().zip(names.iter().map(String::as_str)).map(new).collect();
         let made = admin.answer(admin.client.create_topics(&topics, &admin.options()))?;
-        for result in made {
-            match result {
-                // Another node was faster.
-                Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
-                Err((topic, why)) => return Err(KafkaError::Create { topic, why: why.to_string() }),
-            }
-        }
-        Ok(())
+        // Another node may have been faster.
+        all_done("made", made, RDKafkaErrorCode::TopicAlreadyExists)
     }
+}
+
+/// Refuses the first topic with which it was not done, unless it is `as_good` as done.
+fn all_done(
+    asked: &'static str,
+    topics: Vec<TopicResult>,
+    as_good: RDKafkaErrorCode,
+) -> Result<(), KafkaError> {
+    let refused = topics.into_iter().filter_map(Result::err).find(|(_, why)| *why != as_good);
+    refused.map_or(Ok(()), |(topic, why)| Err(KafkaError::Refused { topic, asked, why: why.to_string() }))
 }
 
 /// Asks for topics to be made or removed, until a deadline.

@@ -19,8 +19,7 @@ fn nothing_is_lost_when_kafka_is_stopped_and_killed() {
     let Some(kafka) = holdfast_services::kafka() else { return };
     // A user's own server is not ours to stop.
     let Some(control) = kafka.control() else { return };
-    let cluster = Cluster::new(&kafka, "restart", PARTITIONS);
-    let keys = cluster.keys(Topic::Transfers);
+    let cluster = Cluster::at(&kafka, "restart", PARTITIONS);
     let (stop, sent, failed) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let member = Member::default();
     let mut tail = cluster.reader(Topic::Transfers, &From::End);
@@ -32,14 +31,8 @@ fn nothing_is_lost_when_kafka_is_stopped_and_killed() {
             let mut producer = cluster.producer();
             let mut next = 0_u64;
             while !stop.load(Ordering::Acquire) {
-                let values: Vec<String> = (next..next + 100).map(|number| number.to_string()).collect();
-                let batch: Vec<_> = (next..)
-                    .zip(&values)
-                    .map(|(number, value)| {
-                        let key = &keys[usize::try_from(number).unwrap() % keys.len()];
-                        cluster.topics.outgoing(Topic::Transfers, key.as_bytes(), value.as_bytes())
-                    })
-                    .collect();
+                let messages = cluster.numbered(Topic::Transfers, next..next + 100);
+                let batch = cluster.batch(Topic::Transfers, &messages);
                 match producer.send_all(&batch, Instant::now() + Duration::from_millis(1_500)) {
                     Ok(()) => next += 100,
                     Err(error) => {

@@ -1,16 +1,15 @@
 //! Which message of the FSPIOP standard a notification becomes: the same as the embedded hub derives from a frame.
 
 use holdfast_domain::callbacks::{CallbackMessage, answered, told};
-use holdfast_domain::effects::LimitAlarm;
 
-use super::{Notice, Notification, TransferNotice};
+use super::{Alarm, Notice, Notification, TransferNotice};
 
 impl Notification {
-    /// What [`Notification::to`] is sent, in this order. Nothing where only somebody may be waiting for the trace, such
+    /// What [`Notice::to`] is sent, in this order. Nothing where only somebody may be waiting for the trace, such
     /// as for the answer to a repeat that is still on its way. What a forward hands on lies at the notice's origin.
     #[must_use]
     pub fn callbacks(&self) -> Vec<CallbackMessage> {
-        if self.to.is_none() {
+        if self.notice.to().is_none() {
             return Vec::new();
         }
         match &self.notice {
@@ -18,7 +17,7 @@ impl Notification {
                 told(*kind, *party, *completion, *error).into_iter().collect()
             }
             Notice::Answer(answer) => answered(answer.asked, answer.repeat, &answer.outcome()).collect(),
-            Notice::Alarm(LimitAlarm { account, value, net_debit_cap }) => {
+            Notice::Alarm(Alarm { account, value, net_debit_cap, .. }) => {
                 vec![CallbackMessage::Alarm {
                     account: *account,
                     value: *value,
@@ -42,12 +41,14 @@ mod tests {
     use super::*;
     use crate::{Answer, TraceId};
 
+    const TO: Option<ParticipantId> = Some(ParticipantId(3));
+
     fn callbacks(notice: Notice) -> Vec<CallbackMessage> {
-        Notification { trace: TraceId(1), to: Some(ParticipantId(3)), notice }.callbacks()
+        Notification { trace: TraceId(1), notice }.callbacks()
     }
 
     fn answer(asked: Asked, repeat: bool, outcome: &Outcome) -> Vec<CallbackMessage> {
-        let answer = Answer { repeat, ..Answer::of(outcome, asked, Some(TransferId(1))) };
+        let answer = Answer { to: TO, repeat, ..Answer::of(outcome, asked, Some(TransferId(1))) };
         callbacks(Notice::Answer(answer))
     }
 
@@ -82,8 +83,8 @@ mod tests {
     #[test]
     fn an_alarm_goes_to_whoever_holds_the_account() {
         let (account, value, net_debit_cap) = (AccountId(7), Balance(9), Amount(10));
-        let notice = Notice::Alarm(LimitAlarm { account, value, net_debit_cap });
-        assert_eq!(callbacks(notice.clone()), [CallbackMessage::Alarm { account, value, net_debit_cap }]);
-        assert_eq!(Notification { trace: TraceId::NOBODY, to: None, notice }.callbacks(), []);
+        let alarm = |to| Notice::Alarm(Alarm { to, account, value, net_debit_cap });
+        assert_eq!(callbacks(alarm(TO)), [CallbackMessage::Alarm { account, value, net_debit_cap }]);
+        assert_eq!(callbacks(alarm(None)), []);
     }
 }

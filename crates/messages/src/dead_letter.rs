@@ -2,8 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::wire::Opaque;
-use super::{Message, Place, Poison, Topic, TraceId, open, write};
+use super::wire::opaque;
+use super::{Message, Only, Place, Poison, Topic, TraceId, read_only, write};
+
+/// The one type of message in this topic.
+const TYPE: &str = "dead-letter";
 
 /// How much of a value is repeated in its dead letter. Escaped it may be six times as long, and must still be sent.
 const VALUE_BYTES_MAX: usize = 64 << 10;
@@ -13,9 +16,11 @@ const KEY_BYTES_MAX: usize = 4 << 10;
 const REASON_BYTES_MAX: usize = 4 << 10;
 
 /// A message that could not be taken.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeadLetter {
     /// The request it came with; 0 if the message does not tell.
+    #[serde(skip)]
     pub trace: TraceId,
     /// Why it could not be taken.
     pub reason: String,
@@ -26,8 +31,10 @@ pub struct DeadLetter {
     /// The offset.
     pub offset: u64,
     /// The beginning of its key.
+    #[serde(with = "opaque")]
     pub key: Vec<u8>,
     /// The beginning of its value: all of it, up to 64 KiB. The rest lies where it came from.
+    #[serde(with = "opaque")]
     pub value: Vec<u8>,
     /// How long the value is.
     pub value_bytes: u64,
@@ -59,18 +66,6 @@ impl DeadLetter {
     }
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Body {
-    reason: String,
-    topic: String,
-    partition: u32,
-    offset: u64,
-    key: Opaque,
-    value: Opaque,
-    value_bytes: u64,
-}
-
 impl Message for DeadLetter {
     const TOPIC: Topic = Topic::DeadLetters;
 
@@ -84,25 +79,11 @@ impl Message for DeadLetter {
     }
 
     fn to_json(&self) -> Vec<u8> {
-        let body = Body {
-            reason: self.reason.clone(),
-            topic: self.topic.clone(),
-            partition: self.partition,
-            offset: self.offset,
-            key: Opaque(self.key.clone()),
-            value: Opaque(self.value.clone()),
-            value_bytes: self.value_bytes,
-        };
-        write(self.trace, "dead-letter", &body)
+        write(self.trace, Only { kind: TYPE, body: self })
     }
 
     fn from_json(value: &[u8]) -> Result<DeadLetter, Poison> {
-        let envelope = open(value)?;
-        if envelope.kind != "dead-letter" {
-            return envelope.unknown_type();
-        }
-        let Body { reason, topic, partition, offset, key, value, value_bytes } = envelope.body()?;
-        let (key, value) = (key.0, value.0);
-        Ok(DeadLetter { trace: envelope.trace.0, reason, topic, partition, offset, key, value, value_bytes })
+        let (trace, letter) = read_only(TYPE, value)?;
+        Ok(DeadLetter { trace, ..letter })
     }
 }

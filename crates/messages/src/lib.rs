@@ -27,7 +27,7 @@ mod wire;
 
 pub use checkout::{OutcomeMessage, OutcomeOffset, PayMessage, StockMessage};
 pub use dead_letter::DeadLetter;
-pub use notification::{Answer, CheckoutNotice, CheckoutRefusal, Notice, Notification, TransferNotice};
+pub use notification::{Alarm, Answer, CheckoutNotice, Notice, Notification, TransferNotice};
 pub use order::{OrderCommand, OrderMessage};
 pub use position::{PositionMessage, PositionWork, Step};
 pub use token::{TokenEvent, TokenUpdate};
@@ -38,17 +38,18 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, DeserializeSeed, IntoDeserializer, MapAccess};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use holdfast_domain::transfers::{Code, ErrorInformation, Reason};
 use wire::Text;
 
 /// The version of all shapes here.
 pub const VERSION: u32 = 1;
 
 /// Follows a request through all topics and logs: the 32 hex digits of a W3C trace id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TraceId(pub u128);
 
 impl TraceId {
@@ -200,10 +201,18 @@ pub trait Message: Sized {
     }
 }
 
+/// A message on its way out: what is said has a type and a body.
 #[derive(Serialize)]
-struct Written<'a, T> {
+struct Written<T> {
     v: u32,
     trace: Text<TraceId>,
+    #[serde(flatten)]
+    said: T,
+}
+
+/// What a topic of one type says.
+#[derive(Serialize)]
+struct Only<'a, T> {
     #[serde(rename = "type")]
     kind: &'a str,
     body: &'a T,
@@ -232,9 +241,26 @@ struct AnyTrace {
     trace: Text<TraceId>,
 }
 
-fn write<T: Serialize>(trace: TraceId, kind: &str, body: &T) -> Vec<u8> {
-    let written = Written { v: VERSION, trace: Text(trace), kind, body };
+/// Writes what has a type and a body.
+fn write(trace: TraceId, said: impl Serialize) -> Vec<u8> {
+    let written = Written { v: VERSION, trace: Text(trace), said };
     serde_json::to_vec(&written).expect("numbers, strings and structs can always be written")
+}
+
+/// Reads what has a type and a body.
+fn read<T: DeserializeOwned>(value: &[u8]) -> Result<(TraceId, T), Poison> {
+    let Envelope { trace, kind, body, .. } = open(value)?;
+    let said = T::deserialize(MapAccessDeserializer::new(Said { kind: Some(kind), body: Some(body) }))?;
+    Ok((trace.0, said))
+}
+
+/// Reads the body of a topic of one type.
+fn read_only<T: DeserializeOwned>(only: &str, value: &[u8]) -> Result<(TraceId, T), Poison> {
+    let Envelope { trace, kind, body, .. } = open(value)?;
+    if kind != only {
+        return Err(Poison::Type(kind.into_owned()));
+    }
+    Ok((trace.0, serde_json::from_str(body.get()).map_err(shape)?))
 }
 
 fn open(value: &[u8]) -> Result<Envelope<'_>, Poison> {
@@ -249,47 +275,46 @@ fn open(value: &[u8]) -> Result<Envelope<'_>, Poison> {
     }
 }
 
-impl<'a> Envelope<'a> {
-    fn body<T: Deserialize<'a>>(&self) -> Result<T, Poison> {
-        serde_json::from_str(self.body.get()).map_err(shape)
+/// Type and body of an envelope, in the order in which an enum wants to read them.
+struct Said<'a> {
+    kind: Option<Cow<'a, str>>,
+    body: Option<&'a RawValue>,
+}
+
+impl<'de> MapAccess<'de> for Said<'de> {
+    type Error = Poison;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Poison> {
+        let key = match self {
+            Said { kind: Some(_), .. } => "type",
+            Said { body: Some(_), .. } => "body",
+            Said { .. } => return Ok(None),
+        };
+        seed.deserialize(key.into_deserializer()).map(Some)
     }
 
-    fn unknown_type<T>(&self) -> Result<T, Poison> {
-        Err(Poison::Type(self.kind.clone().into_owned()))
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Poison> {
+        match self.kind.take() {
+            Some(kind) => seed.deserialize(kind.into_deserializer()),
+            None => seed.deserialize(self.body.take().expect("its key was given")).map_err(shape),
+        }
+    }
+}
+
+impl serde::de::Error for Poison {
+    fn custom<T: fmt::Display>(why: T) -> Poison {
+        Poison::Shape(why.to_string())
+    }
+
+    /// Serde chooses a variant by the type alone; names inside of a body are read by `serde_json`.
+    fn unknown_variant(kind: &str, _: &'static [&'static str]) -> Poison {
+        Poison::Type(kind.to_owned())
     }
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "used by name where errors are mapped")]
 fn shape(error: serde_json::Error) -> Poison {
     Poison::Shape(error.to_string())
-}
-
-/// An error as messages carry it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WireError {
-    code: u16,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    reason: Option<u8>,
-}
-
-impl WireError {
-    fn of(error: Option<ErrorInformation>) -> Option<WireError> {
-        error.map(|(code, reason)| WireError {
-            code: code.number(),
-            reason: reason.map(|reason| reason as u8),
-        })
-    }
-
-    fn read(error: Option<WireError>) -> Result<Option<ErrorInformation>, Poison> {
-        let Some(WireError { code, reason }) = error else { return Ok(None) };
-        let code = Code::of_payee(code).ok_or_else(|| Poison::field("error.code", "must not be 0"))?;
-        let known = |number| {
-            Reason::from_number(number)
-                .ok_or_else(|| Poison::field("error.reason", format!("{number} is not a reason")))
-        };
-        Ok(Some((code, reason.map(known).transpose()?)))
-    }
 }
 
 #[cfg(test)]

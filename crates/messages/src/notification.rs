@@ -1,6 +1,8 @@
 //! The topic `notifications`: who is to be told what. Callbacks are made from it, and those who wait are answered.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use holdfast_domain::effects::{self, Asked, LimitAlarm, NotificationKind, Outcome, Party, Subject};
 use holdfast_domain::ids::{AccountId, ParticipantId, TransferId, TransferNo};
@@ -10,39 +12,46 @@ use holdfast_domain::transfers::{CompletionKind, ErrorInformation, TransferState
 
 mod checkout;
 
-pub use checkout::{CheckoutNotice, CheckoutRefusal};
+pub use checkout::CheckoutNotice;
 
-use super::position::action_named;
-use super::wire::Text;
-use checkout::CheckoutBody;
-
-use super::{Message, Place, Poison, Topic, TraceId, WireError, open, write};
+use super::wire::error;
+use super::{Message, Place, Poison, Topic, TraceId, read, write};
 
 /// A message of the topic `notifications`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notification {
     /// The request it came from.
     pub trace: TraceId,
-    /// Which participant is told; none is if only somebody at a node may be waiting, such as the operator.
-    pub to: Option<ParticipantId>,
     /// What.
     pub notice: Notice,
 }
 
-/// What is told.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What is told, and to whom: no participant is if only somebody at a node may be waiting, such as the operator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "body", rename_all = "lowercase")]
 pub enum Notice {
     /// A transfer moved, or its position step was refused.
     Transfer(TransferNotice),
     /// The answer to a command that moved nothing, or was the operator's.
     Answer(Answer),
     /// A position passed the alarm percentage of its cap.
-    Alarm(LimitAlarm),
+    Alarm(Alarm),
     /// A checkout came to its end, or somebody's command about an order was decided. No participant is told.
     Checkout(CheckoutNotice),
 }
 
 impl Notice {
+    /// Which participant is told.
+    #[must_use]
+    pub fn to(&self) -> Option<ParticipantId> {
+        match self {
+            Notice::Transfer(notice) => notice.to,
+            Notice::Answer(answer) => answer.to,
+            Notice::Alarm(alarm) => alarm.to,
+            Notice::Checkout(_) => None,
+        }
+    }
+
     /// What became of the command that whoever waits for the trace sent; an alarm answers nobody.
     #[must_use]
     pub fn outcome(&self) -> Option<Outcome> {
@@ -56,19 +65,24 @@ impl Notice {
 }
 
 /// A transfer moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[skip_serializing_none]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TransferNotice {
+    /// Who is told.
+    pub to: Option<ParticipantId>,
+    /// Which side that is.
+    pub party: Party,
     /// Which.
     pub transfer: TransferId,
     /// What happened.
     pub kind: NotificationKind,
-    /// Which side is told.
-    pub party: Party,
     /// The position step that did it; none did if it never came to that.
     pub action: Option<Action>,
     /// Where it stands now.
     pub state: Option<TransferState>,
     /// Why not, if not.
+    #[serde(default, with = "error")]
     pub error: Option<ErrorInformation>,
     /// The fulfil or abort that it took: a payee that said `reserve` is told in another way.
     pub completion: Option<CompletionKind>,
@@ -89,8 +103,12 @@ impl TransferNotice {
 }
 
 /// The answer to one command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[skip_serializing_none]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Answer {
+    /// Who is told.
+    pub to: Option<ParticipantId>,
     /// What was asked.
     pub asked: Asked,
     /// The same was asked before, and this is the stored answer.
@@ -100,6 +118,7 @@ pub struct Answer {
     /// Where it stands; `None` if there is none.
     pub state: Option<TransferState>,
     /// Why not, if not.
+    #[serde(default, with = "error")]
     pub error: Option<ErrorInformation>,
     /// The fulfil or abort that the transfer took.
     pub completion: Option<CompletionKind>,
@@ -111,11 +130,45 @@ pub struct Answer {
     pub origin: Option<Place>,
 }
 
+/// A position passed the alarm percentage of its cap.
+#[skip_serializing_none]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Alarm {
+    /// Who is told.
+    pub to: Option<ParticipantId>,
+    /// The position account. The database counts accounts in 31 bits: a larger one would stop whoever stores it.
+    #[serde(deserialize_with = "account_of_31_bits")]
+    pub account: AccountId,
+    /// Its position.
+    pub value: Balance,
+    /// The cap.
+    pub net_debit_cap: Amount,
+}
+
+impl Alarm {
+    /// The alarm, for the participant that has the account.
+    #[must_use]
+    pub const fn of(alarm: &LimitAlarm, to: Option<ParticipantId>) -> Alarm {
+        let LimitAlarm { account, value, net_debit_cap } = *alarm;
+        Alarm { to, account, value, net_debit_cap }
+    }
+}
+
+fn account_of_31_bits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<AccountId, D::Error> {
+    let account = AccountId::deserialize(deserializer)?;
+    match i32::try_from(account.0) {
+        Ok(_) => Ok(account),
+        Err(_) => Err(D::Error::custom("account is more than 31 bits")),
+    }
+}
+
 impl Answer {
-    /// The answer that an outcome is. Outcomes about tokens and the shop do not go this way.
+    /// The answer that an outcome is, for nobody in particular. Outcomes about tokens and the shop do not go this way.
     #[must_use]
     pub fn of(outcome: &Outcome, asked: Asked, transfer: Option<TransferId>) -> Answer {
         Answer {
+            to: None,
             asked,
             repeat: false,
             transfer,
@@ -161,8 +214,9 @@ impl Notification {
         origin: Option<Place>,
     ) -> Notification {
         let effects::Answer { to, transfer, asked, repeat, completion, .. } = *row;
-        let answer = Answer { repeat, completion, origin, ..Answer::of(outcome, asked, Some(transfer)) };
-        Notification { trace, to: Some(to), notice: Notice::Answer(answer) }
+        let answer = Answer::of(outcome, asked, Some(transfer));
+        let answer = Answer { to: Some(to), repeat, completion, origin, ..answer };
+        Notification { trace, notice: Notice::Answer(answer) }
     }
 }
 
@@ -185,198 +239,10 @@ impl Message for Notification {
     }
 
     fn to_json(&self) -> Vec<u8> {
-        let to = self.to.map(|to| to.0);
-        match &self.notice {
-            Notice::Transfer(notice) => write(self.trace, "transfer", &TransferBody::of(to, notice)),
-            Notice::Answer(answer) => write(self.trace, "answer", &AnswerBody::of(to, answer)),
-            Notice::Alarm(LimitAlarm { account, value, net_debit_cap }) => {
-                let body = AlarmBody {
-                    to,
-                    account: account.0,
-                    value: Text(*value),
-                    net_debit_cap: Text(*net_debit_cap),
-                };
-                write(self.trace, "alarm", &body)
-            }
-            Notice::Checkout(notice) => write(self.trace, "checkout", &CheckoutBody::of(notice)),
-        }
+        write(self.trace, &self.notice)
     }
 
     fn from_json(value: &[u8]) -> Result<Notification, Poison> {
-        let envelope = open(value)?;
-        let (to, notice) = match &*envelope.kind {
-            "transfer" => {
-                let body: TransferBody = envelope.body()?;
-                (body.to, Notice::Transfer(body.read()?))
-            }
-            "answer" => {
-                let body: AnswerBody = envelope.body()?;
-                (body.to, Notice::Answer(body.read()?))
-            }
-            "alarm" => {
-                let AlarmBody { to, account, value, net_debit_cap } = envelope.body()?;
-                if i32::try_from(account).is_err() {
-                    return Err(Poison::field("account", "is more than 31 bits"));
-                }
-                let alarm = LimitAlarm {
-                    account: AccountId(account),
-                    value: value.0,
-                    net_debit_cap: net_debit_cap.0,
-                };
-                (to, Notice::Alarm(alarm))
-            }
-            "checkout" => (None, Notice::Checkout(envelope.body::<CheckoutBody>()?.read()?)),
-            _ => return envelope.unknown_type(),
-        };
-        Ok(Notification { trace: envelope.trace.0, to: to.map(ParticipantId), notice })
+        read(value).map(|(trace, notice)| Notification { trace, notice })
     }
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct TransferBody {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    to: Option<u32>,
-    party: String,
-    transfer: Text<TransferId>,
-    kind: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    action: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    state: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    error: Option<WireError>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    completion: Option<String>,
-    subject: u64,
-    value: Text<Balance>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    origin: Option<Place>,
-}
-
-const KINDS: [(NotificationKind, &str); 5] = [
-    (NotificationKind::Prepared, "prepared"),
-    (NotificationKind::Committed, "committed"),
-    (NotificationKind::Aborted, "aborted"),
-    (NotificationKind::Expired, "expired"),
-    (NotificationKind::Refused, "refused"),
-];
-const COMPLETIONS: [(CompletionKind, &str); 3] = [
-    (CompletionKind::Commit, "commit"),
-    (CompletionKind::Reserve, "reserve"),
-    (CompletionKind::Abort, "abort"),
-];
-const PARTIES: [(Party, &str); 2] = [(Party::Payer, "payer"), (Party::Payee, "payee")];
-
-fn name_of<T: Copy + PartialEq>(names: &[(T, &'static str)], value: T) -> String {
-    let named = names.iter().find(|(named, _)| *named == value);
-    named.expect("all have a name").1.to_owned()
-}
-
-fn named<T: Copy>(names: &[(T, &'static str)], field: &'static str, name: &str) -> Result<T, Poison> {
-    let named = names.iter().find(|(_, known)| *known == name);
-    named.map(|(value, _)| *value).ok_or_else(|| Poison::field(field, format!("'{name}' is not known")))
-}
-
-fn completion_named(name: Option<&str>) -> Result<Option<CompletionKind>, Poison> {
-    name.map(|name| named(&COMPLETIONS, "completion", name)).transpose()
-}
-
-fn state_named(name: &str) -> Result<TransferState, Poison> {
-    TransferState::from_name(name).ok_or_else(|| Poison::field("state", format!("'{name}' is not a state")))
-}
-
-impl TransferBody {
-    fn of(to: Option<u32>, notice: &TransferNotice) -> TransferBody {
-        TransferBody {
-            to,
-            party: name_of(&PARTIES, notice.party),
-            transfer: Text(notice.transfer),
-            kind: name_of(&KINDS, notice.kind),
-            action: notice.action.map(|action| action.name().to_owned()),
-            state: notice.state.map(|state| state.name().to_owned()),
-            error: WireError::of(notice.error),
-            completion: notice.completion.map(|kind| name_of(&COMPLETIONS, kind)),
-            subject: notice.subject,
-            value: Text(notice.value),
-            origin: notice.origin,
-        }
-    }
-
-    fn read(self) -> Result<TransferNotice, Poison> {
-        Ok(TransferNotice {
-            transfer: self.transfer.0,
-            kind: named(&KINDS, "kind", &self.kind)?,
-            party: named(&PARTIES, "party", &self.party)?,
-            action: self.action.as_deref().map(action_named).transpose()?,
-            state: self.state.as_deref().map(state_named).transpose()?,
-            error: WireError::read(self.error)?,
-            completion: completion_named(self.completion.as_deref())?,
-            subject: self.subject,
-            value: self.value.0,
-            origin: self.origin,
-        })
-    }
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct AnswerBody {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    to: Option<u32>,
-    asked: Asked,
-    repeat: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    transfer: Option<Text<TransferId>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    state: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    error: Option<WireError>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    completion: Option<String>,
-    subject: u64,
-    value: Text<Balance>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    origin: Option<Place>,
-}
-
-impl AnswerBody {
-    fn of(to: Option<u32>, answer: &Answer) -> AnswerBody {
-        AnswerBody {
-            to,
-            asked: answer.asked,
-            repeat: answer.repeat,
-            transfer: answer.transfer.map(Text),
-            state: answer.state.map(|state| state.name().to_owned()),
-            error: WireError::of(answer.error),
-            completion: answer.completion.map(|kind| name_of(&COMPLETIONS, kind)),
-            subject: answer.subject,
-            value: Text(answer.value),
-            origin: answer.origin,
-        }
-    }
-
-    fn read(self) -> Result<Answer, Poison> {
-        Ok(Answer {
-            asked: self.asked,
-            repeat: self.repeat,
-            transfer: self.transfer.map(|transfer| transfer.0),
-            state: self.state.as_deref().map(state_named).transpose()?,
-            error: WireError::read(self.error)?,
-            completion: completion_named(self.completion.as_deref())?,
-            subject: self.subject,
-            value: self.value.0,
-            origin: self.origin,
-        })
-    }
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct AlarmBody {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    to: Option<u32>,
-    account: u32,
-    value: Text<Balance>,
-    net_debit_cap: Text<Amount>,
 }

@@ -1,6 +1,7 @@
 //! The topic `orders`: what is asked of orders, in the order in which it is decided.
 
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use holdfast_domain::ids::TransferId;
 use holdfast_domain::shop::limits::{DEADLINE_MS_MAX, KEY_BYTES_MAX};
@@ -8,7 +9,7 @@ use holdfast_domain::shop::{CheckoutOrder, IdempotencyKey, OrderId, ShopCommand,
 use holdfast_tokens::Fingerprint;
 
 use super::wire::Text;
-use super::{Message, Poison, Topic, TraceId, check_text, open, write};
+use super::{Message, Poison, Topic, TraceId, check_text, read, write};
 
 /// A message of the topic `orders`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,13 +62,14 @@ impl OrderMessage {
     }
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct CheckoutBody {
-    order: Text<OrderId>,
-    deadline_ms: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    key: Option<KeyBody>,
+#[serde(tag = "type", content = "body", rename_all = "lowercase", rename_all_fields = "camelCase")]
+#[serde(deny_unknown_fields)]
+enum Body {
+    Checkout { order: Text<OrderId>, deadline_ms: u32, key: Option<KeyBody> },
+    Cancel { order: Text<OrderId>, tr: Option<TrNum> },
+    Retry { order: Text<OrderId>, deadline_ms: u32 },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -75,27 +77,12 @@ struct CheckoutBody {
 struct KeyBody {
     key: String,
     /// The fingerprint of the request, as other numbers of 128 bits are written.
-    body: Text<TransferId>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CancelBody {
-    order: Text<OrderId>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    tr: Option<u64>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct RetryBody {
-    order: Text<OrderId>,
-    deadline_ms: u32,
+    body: TransferId,
 }
 
 impl KeyBody {
     fn of(key: &IdempotencyKey) -> KeyBody {
-        KeyBody { key: key.key.to_string(), body: Text(TransferId(key.body.0)) }
+        KeyBody { key: key.key.to_string(), body: TransferId(key.body.0) }
     }
 
     fn read(self) -> Result<IdempotencyKey, Poison> {
@@ -103,7 +90,7 @@ impl KeyBody {
             return Err(Poison::field("key", format!("must have 1 to {KEY_BYTES_MAX} bytes")));
         }
         check_text("key", &self.key)?;
-        Ok(IdempotencyKey { key: self.key.into(), body: Fingerprint(self.body.0.0) })
+        Ok(IdempotencyKey { key: self.key.into(), body: Fingerprint(self.body.0) })
     }
 }
 
@@ -128,41 +115,29 @@ impl Message for OrderMessage {
 
     fn to_json(&self) -> Vec<u8> {
         let order = Text(self.order.clone());
-        match &self.command {
+        let body = match &self.command {
             OrderCommand::Checkout { deadline_ms, key } => {
-                let (deadline_ms, key) = (*deadline_ms, key.as_ref().map(KeyBody::of));
-                write(self.trace, "checkout", &CheckoutBody { order, deadline_ms, key })
+                Body::Checkout { order, deadline_ms: *deadline_ms, key: key.as_ref().map(KeyBody::of) }
             }
-            OrderCommand::Cancel { tr } => {
-                write(self.trace, "cancel", &CancelBody { order, tr: tr.map(|tr| u64::from(tr.get())) })
-            }
-            OrderCommand::Retry { deadline_ms } => {
-                write(self.trace, "retry", &RetryBody { order, deadline_ms: *deadline_ms })
-            }
-        }
+            OrderCommand::Cancel { tr } => Body::Cancel { order, tr: *tr },
+            OrderCommand::Retry { deadline_ms } => Body::Retry { order, deadline_ms: *deadline_ms },
+        };
+        write(self.trace, body)
     }
 
     fn from_json(value: &[u8]) -> Result<OrderMessage, Poison> {
-        let envelope = open(value)?;
-        let (order, command) = match &*envelope.kind {
-            "checkout" => {
-                let CheckoutBody { order, deadline_ms, key } = envelope.body()?;
+        let (trace, body) = read(value)?;
+        let (Text(order), command) = match body {
+            Body::Checkout { order, deadline_ms, key } => {
                 let (deadline_ms, key) = (deadline(deadline_ms)?, key.map(KeyBody::read).transpose()?);
                 (order, OrderCommand::Checkout { deadline_ms, key })
             }
-            "cancel" => {
-                let CancelBody { order, tr } = envelope.body()?;
-                let tr = tr.map(TrNum::try_from).transpose();
-                let tr = tr.map_err(|error| Poison::field("tr", error.to_string()))?;
-                (order, OrderCommand::Cancel { tr })
-            }
-            "retry" => {
-                let RetryBody { order, deadline_ms } = envelope.body()?;
+            Body::Cancel { order, tr } => (order, OrderCommand::Cancel { tr }),
+            Body::Retry { order, deadline_ms } => {
                 (order, OrderCommand::Retry { deadline_ms: deadline(deadline_ms)? })
             }
-            _ => return envelope.unknown_type(),
         };
-        check_text("order", order.0.as_str())?;
-        Ok(OrderMessage { trace: envelope.trace.0, order: order.0, command })
+        check_text("order", order.as_str())?;
+        Ok(OrderMessage { trace, order, command })
     }
 }

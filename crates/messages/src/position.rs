@@ -1,6 +1,7 @@
 //! The topic `position`: everything that can change an account or a limit test, on the key of the position account.
 
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use holdfast_domain::command::Admin;
 use holdfast_domain::ids::{AccountId, Currency, ParticipantId, TransferId};
@@ -8,8 +9,8 @@ use holdfast_domain::money::Amount;
 use holdfast_domain::positions::Action;
 use holdfast_domain::transfers::ErrorInformation;
 
-use super::wire::Text;
-use super::{Message, Place, Poison, Topic, TraceId, WireError, open, write};
+use super::wire::error;
+use super::{Message, Place, Poison, Topic, TraceId, read, write};
 
 /// A message of the topic `position`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,29 +89,13 @@ impl Message for PositionMessage {
     /// # Panics
     /// If it holds a command that belongs to no account: [`PositionMessage::admin`] makes none.
     fn to_json(&self) -> Vec<u8> {
-        let (trace, account) = (self.trace, self.account.0);
-        match self.work {
-            PositionWork::Step(step) => write(trace, "position", &StepBody::of(account, &step)),
-            PositionWork::Admin(admin) => {
-                let (kind, body) = AdminBody::of(account, &admin).expect("a command about an account");
-                write(trace, kind, &body)
-            }
-        }
+        write(self.trace, Body::of(self.account, self.work))
     }
 
     fn from_json(value: &[u8]) -> Result<PositionMessage, Poison> {
-        let envelope = open(value)?;
-        let trace = envelope.trace.0;
-        let message = if envelope.kind == "position" {
-            let body: StepBody = envelope.body()?;
-            let account = AccountId(body.account);
-            PositionMessage { trace, account, work: PositionWork::Step(body.read()?) }
-        } else {
-            let body = AdminBody::read(&envelope.kind, || envelope.body());
-            let Some(body) = body? else { return envelope.unknown_type() };
-            let account = AccountId(body.account);
-            PositionMessage { trace, account, work: PositionWork::Admin(body.admin(&envelope.kind)?) }
-        };
+        let (trace, body) = read::<Body>(value)?;
+        let (account, work) = body.work();
+        let message = PositionMessage { trace, account, work };
         if message.belongs() {
             Ok(message)
         } else {
@@ -119,170 +104,141 @@ impl Message for PositionMessage {
     }
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct StepBody {
-    action: String,
-    account: u32,
-    transfer: Text<TransferId>,
-    amount: Text<Amount>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    error: Option<WireError>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    origin: Option<Place>,
+#[serde(tag = "type", content = "body", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+#[serde(deny_unknown_fields)]
+enum Body {
+    Position {
+        action: Action,
+        account: AccountId,
+        transfer: TransferId,
+        amount: Amount,
+        #[serde(default, with = "error")]
+        error: Option<ErrorInformation>,
+        origin: Option<Place>,
+    },
+    SetActive {
+        account: AccountId,
+        active: bool,
+    },
+    InitialPositionAndLimits {
+        account: AccountId,
+        participant: ParticipantId,
+        currency: Currency,
+        net_debit_cap: Amount,
+        initial_position: Amount,
+    },
+    SetLimit {
+        account: AccountId,
+        participant: ParticipantId,
+        currency: Currency,
+        net_debit_cap: Amount,
+        alarm_percentage: u16,
+    },
+    FundsIn {
+        account: AccountId,
+        settlement: AccountId,
+        transfer: TransferId,
+        currency: Currency,
+        amount: Amount,
+    },
+    FundsOutPrepare {
+        account: AccountId,
+        settlement: AccountId,
+        transfer: TransferId,
+        currency: Currency,
+        amount: Amount,
+    },
+    FundsOutCommit {
+        account: AccountId,
+        settlement: AccountId,
+        transfer: TransferId,
+    },
+    FundsOutAbort {
+        account: AccountId,
+        settlement: AccountId,
+        transfer: TransferId,
+    },
 }
 
-impl StepBody {
-    fn of(account: u32, step: &Step) -> StepBody {
-        StepBody {
-            action: step.action.name().to_owned(),
-            account,
-            transfer: Text(step.transfer),
-            amount: Text(step.amount),
-            error: WireError::of(step.error),
-            origin: step.origin,
-        }
-    }
-
-    fn read(self) -> Result<Step, Poison> {
-        Ok(Step {
-            action: action_named(&self.action)?,
-            transfer: self.transfer.0,
-            amount: self.amount.0,
-            error: WireError::read(self.error)?,
-            origin: self.origin,
-        })
-    }
-}
-
-pub(super) fn action_named(name: &str) -> Result<Action, Poison> {
-    let named = Action::ALL.into_iter().find(|action| action.name() == name);
-    named.ok_or_else(|| Poison::field("action", format!("'{name}' is not an action")))
-}
-
-/// All fields that the operator's commands have among them; each type wants exactly its own.
-#[derive(Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct AdminBody {
-    account: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    settlement: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    participant: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    transfer: Option<Text<TransferId>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    currency: Option<Text<Currency>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    amount: Option<Text<Amount>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    net_debit_cap: Option<Text<Amount>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    initial_position: Option<Text<Amount>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    alarm_percentage: Option<u16>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    active: Option<bool>,
-}
-
-const ACTIVE: &str = "set-active";
-const INITIAL: &str = "initial-position-and-limits";
-const LIMIT: &str = "set-limit";
-const FUNDS_IN: &str = "funds-in";
-const FUNDS_OUT: &str = "funds-out-prepare";
-const FUNDS_OUT_COMMIT: &str = "funds-out-commit";
-const FUNDS_OUT_ABORT: &str = "funds-out-abort";
-
-impl AdminBody {
-    fn of(account: u32, admin: &Admin) -> Option<(&'static str, AdminBody)> {
-        let empty = AdminBody { account, ..AdminBody::default() };
-        let limits = |participant: ParticipantId, currency, net_debit_cap, empty| AdminBody {
-            participant: Some(participant.0),
-            currency: Some(Text(currency)),
-            net_debit_cap: Some(Text(net_debit_cap)),
-            ..empty
+impl Body {
+    fn of(account: AccountId, work: PositionWork) -> Body {
+        let admin = match work {
+            PositionWork::Step(Step { action, transfer, amount, error, origin }) => {
+                return Body::Position { action, account, transfer, amount, error, origin };
+            }
+            PositionWork::Admin(admin) => admin,
         };
-        let funds = |id, settlement: AccountId, empty| AdminBody {
-            transfer: Some(Text(id)),
-            settlement: Some(settlement.0),
-            ..empty
-        };
-        Some(match *admin {
-            Admin::CreateParticipant { .. } | Admin::SetParticipantActive { .. } => return None,
-            Admin::SetAccountActive { active, .. } => (ACTIVE, AdminBody { active: Some(active), ..empty }),
+        match admin {
+            Admin::CreateParticipant { .. } | Admin::SetParticipantActive { .. } => {
+                panic!("a command about an account, not {admin:?}")
+            }
+            Admin::SetAccountActive { active, .. } => Body::SetActive { account, active },
             Admin::InitialPositionAndLimits { participant, currency, net_debit_cap, initial_position } => {
-                let limits = limits(participant, currency, net_debit_cap, empty);
-                (INITIAL, AdminBody { initial_position: Some(Text(initial_position)), ..limits })
+                Body::InitialPositionAndLimits {
+                    account,
+                    participant,
+                    currency,
+                    net_debit_cap,
+                    initial_position,
+                }
             }
             Admin::SetLimit { participant, currency, net_debit_cap, alarm_percentage } => {
-                let limits = limits(participant, currency, net_debit_cap, empty);
-                (LIMIT, AdminBody { alarm_percentage: Some(alarm_percentage), ..limits })
+                Body::SetLimit { account, participant, currency, net_debit_cap, alarm_percentage }
             }
-            Admin::FundsIn { id, account, currency, amount } => {
-                let funds = funds(id, account, empty);
-                (FUNDS_IN, AdminBody { currency: Some(Text(currency)), amount: Some(Text(amount)), ..funds })
+            Admin::FundsIn { id: transfer, account: settlement, currency, amount } => {
+                Body::FundsIn { account, settlement, transfer, currency, amount }
             }
-            Admin::FundsOutReserve { id, account, currency, amount } => {
-                let funds = funds(id, account, empty);
-                (FUNDS_OUT, AdminBody { currency: Some(Text(currency)), amount: Some(Text(amount)), ..funds })
+            Admin::FundsOutReserve { id: transfer, account: settlement, currency, amount } => {
+                Body::FundsOutPrepare { account, settlement, transfer, currency, amount }
             }
-            Admin::FundsOutCommit { id, account } => (FUNDS_OUT_COMMIT, funds(id, account, empty)),
-            Admin::FundsOutAbort { id, account } => (FUNDS_OUT_ABORT, funds(id, account, empty)),
-        })
+            Admin::FundsOutCommit { id: transfer, account: settlement } => {
+                Body::FundsOutCommit { account, settlement, transfer }
+            }
+            Admin::FundsOutAbort { id: transfer, account: settlement } => {
+                Body::FundsOutAbort { account, settlement, transfer }
+            }
+        }
     }
 
-    /// The body, if the type is one of these.
-    fn read(
-        kind: &str,
-        body: impl FnOnce() -> Result<AdminBody, Poison>,
-    ) -> Result<Option<AdminBody>, Poison> {
-        let known = [ACTIVE, INITIAL, LIMIT, FUNDS_IN, FUNDS_OUT, FUNDS_OUT_COMMIT, FUNDS_OUT_ABORT];
-        if known.contains(&kind) { body().map(Some) } else { Ok(None) }
-    }
-
-    fn admin(mut self, kind: &str) -> Result<Admin, Poison> {
-        let account = AccountId(self.account);
-        let admin = match kind {
-            ACTIVE => Admin::SetAccountActive { account, active: want("active", &mut self.active)? },
-            INITIAL => Admin::InitialPositionAndLimits {
-                participant: ParticipantId(want("participant", &mut self.participant)?),
-                currency: want("currency", &mut self.currency)?.0,
-                net_debit_cap: want("netDebitCap", &mut self.net_debit_cap)?.0,
-                initial_position: want("initialPosition", &mut self.initial_position)?.0,
-            },
-            LIMIT => Admin::SetLimit {
-                participant: ParticipantId(want("participant", &mut self.participant)?),
-                currency: want("currency", &mut self.currency)?.0,
-                net_debit_cap: want("netDebitCap", &mut self.net_debit_cap)?.0,
-                alarm_percentage: want("alarmPercentage", &mut self.alarm_percentage)?,
-            },
-            _ => self.funds(kind)?,
+    fn work(self) -> (AccountId, PositionWork) {
+        let (account, admin) = match self {
+            Body::Position { action, account, transfer, amount, error, origin } => {
+                return (account, PositionWork::Step(Step { action, transfer, amount, error, origin }));
+            }
+            Body::SetActive { account, active } => (account, Admin::SetAccountActive { account, active }),
+            Body::InitialPositionAndLimits {
+                account,
+                participant,
+                currency,
+                net_debit_cap,
+                initial_position,
+            } => {
+                let limits = Admin::InitialPositionAndLimits {
+                    participant,
+                    currency,
+                    net_debit_cap,
+                    initial_position,
+                };
+                (account, limits)
+            }
+            Body::SetLimit { account, participant, currency, net_debit_cap, alarm_percentage } => {
+                (account, Admin::SetLimit { participant, currency, net_debit_cap, alarm_percentage })
+            }
+            Body::FundsIn { account, settlement, transfer: id, currency, amount } => {
+                (account, Admin::FundsIn { id, account: settlement, currency, amount })
+            }
+            Body::FundsOutPrepare { account, settlement, transfer: id, currency, amount } => {
+                (account, Admin::FundsOutReserve { id, account: settlement, currency, amount })
+            }
+            Body::FundsOutCommit { account, settlement, transfer: id } => {
+                (account, Admin::FundsOutCommit { id, account: settlement })
+            }
+            Body::FundsOutAbort { account, settlement, transfer: id } => {
+                (account, Admin::FundsOutAbort { id, account: settlement })
+            }
         };
-        // What is left over belongs to another type.
-        let rest = serde_json::to_value(AdminBody { account: 0, ..self });
-        match rest.ok().as_ref().and_then(serde_json::Value::as_object) {
-            Some(rest) if rest.len() == 1 => Ok(admin),
-            _ => Err(Poison::Shape(format!("a field too many for '{kind}'"))),
-        }
+        (account, PositionWork::Admin(admin))
     }
-
-    fn funds(&mut self, kind: &str) -> Result<Admin, Poison> {
-        let id = want("transfer", &mut self.transfer)?.0;
-        let account = AccountId(want("settlement", &mut self.settlement)?);
-        match kind {
-            FUNDS_OUT_COMMIT => return Ok(Admin::FundsOutCommit { id, account }),
-            FUNDS_OUT_ABORT => return Ok(Admin::FundsOutAbort { id, account }),
-            _ => {}
-        }
-        let currency = want("currency", &mut self.currency)?.0;
-        let amount = want("amount", &mut self.amount)?.0;
-        Ok(match kind {
-            FUNDS_IN => Admin::FundsIn { id, account, currency, amount },
-            _ => Admin::FundsOutReserve { id, account, currency, amount },
-        })
-    }
-}
-
-fn want<T>(field: &'static str, value: &mut Option<T>) -> Result<T, Poison> {
-    value.take().ok_or_else(|| Poison::field(field, "is missing"))
 }

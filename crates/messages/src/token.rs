@@ -8,10 +8,15 @@ use holdfast_domain::ids::Millis;
 use holdfast_domain::tokens::HOLD_PREFIX;
 use holdfast_tokens::limits::BATCH_TOKENS_MAX;
 use holdfast_tokens::{DEFAULT_TYPE, Fingerprint, Kind, Name, Token, TokenId, Transaction};
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_with_macros::skip_serializing_none;
 
 use super::wire::Text;
-use super::{Message, Poison, Topic, TraceId, open, write};
+use super::{Message, Only, Poison, Topic, TraceId, read, read_only, write};
+
+/// The one type of message in `token-updates`.
+const UPDATE: &str = "update";
 
 /// What happened to tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,16 +60,21 @@ pub enum TokenEvent {
 }
 
 /// What an outside ledger did.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TokenUpdate {
     /// Follows it through the logs.
+    #[serde(skip)]
     pub trace: TraceId,
     /// What is gone.
+    #[serde(default, with = "ids")]
     pub consumed: Vec<TokenId>,
     /// What came.
+    #[serde(default, with = "tokens")]
     pub produced: Vec<Token>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct WireToken {
@@ -74,13 +84,9 @@ struct WireToken {
     #[serde(rename = "type", default = "default_type")]
     token_type: String,
     currency: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     external_id: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     public_key: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     issuer: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     notary: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     attributes: BTreeMap<String, String>,
@@ -125,46 +131,66 @@ impl WireToken {
     }
 }
 
-fn written(tokens: &[Token]) -> Vec<WireToken> {
-    tokens.iter().map(WireToken::of).collect()
+/// Tokens of a message.
+mod tokens {
+    use super::{Deserialize, Deserializer, Error, Serializer, Token, WireToken};
+
+    pub(crate) fn serialize<S: Serializer>(tokens: &[Token], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(tokens.iter().map(WireToken::of))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Token>, D::Error> {
+        let tokens: Vec<WireToken> = Deserialize::deserialize(deserializer)?;
+        tokens.into_iter().map(WireToken::read).collect::<Result<_, _>>().map_err(D::Error::custom)
+    }
 }
 
-fn read(tokens: Vec<WireToken>) -> Result<Vec<Token>, Poison> {
-    tokens.into_iter().map(WireToken::read).collect()
-}
+/// Ids of tokens.
+mod ids {
+    use super::{Deserialize, Deserializer, Serializer, TokenId};
 
-fn texts(ids: &[TokenId]) -> Vec<String> {
-    ids.iter().map(|id| id.as_str().to_owned()).collect()
-}
+    pub(crate) fn serialize<S: Serializer>(ids: &[TokenId], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(ids.iter().map(TokenId::as_str))
+    }
 
-fn ids(texts: Vec<String>) -> Vec<TokenId> {
-    texts.into_iter().map(TokenId::from).collect()
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Issued {
-    tokens: Vec<WireToken>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Spent {
-    spender: String,
-    fence: Text<u64>,
-    body: Text<Hex>,
-    transaction: String,
-    consumed: Vec<String>,
-    produced: Vec<WireToken>,
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<TokenId>, D::Error> {
+        let ids: Vec<String> = Deserialize::deserialize(deserializer)?;
+        Ok(ids.into_iter().map(TokenId::from).collect())
+    }
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(tag = "type", content = "body", rename_all = "lowercase", rename_all_fields = "camelCase")]
 #[serde(deny_unknown_fields)]
-struct Updated {
-    consumed: Vec<String>,
-    produced: Vec<WireToken>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    broken: Vec<Released>,
+enum Body {
+    Issued {
+        #[serde(with = "tokens")]
+        tokens: Vec<Token>,
+    },
+    Spent {
+        spender: String,
+        fence: Text<u64>,
+        body: Text<Hex>,
+        transaction: String,
+        #[serde(with = "ids")]
+        consumed: Vec<TokenId>,
+        #[serde(with = "tokens")]
+        produced: Vec<Token>,
+    },
+    Updated {
+        #[serde(with = "ids")]
+        consumed: Vec<TokenId>,
+        #[serde(with = "tokens")]
+        produced: Vec<Token>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        broken: Vec<Released>,
+    },
+    Released(Released),
+    Shortened {
+        spender: String,
+        fence: Text<u64>,
+        expires_at: Millis,
+    },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -174,21 +200,10 @@ struct Released {
     fence: Text<u64>,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Shortened {
-    spender: String,
-    fence: Text<u64>,
-    expires_at: Millis,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct UpdateBody {
-    #[serde(default)]
-    consumed: Vec<String>,
-    #[serde(default)]
-    produced: Vec<WireToken>,
+impl Released {
+    fn of(spender: &str, fence: u64) -> Released {
+        Released { spender: spender.to_owned(), fence: Text(fence) }
+    }
 }
 
 /// A fingerprint in 32 hex digits.
@@ -230,75 +245,46 @@ impl Message for TokenEvent {
     }
 
     fn to_json(&self) -> Vec<u8> {
-        match self {
-            TokenEvent::Issued(tokens) => write(self.trace(), "issued", &Issued { tokens: written(tokens) }),
-            TokenEvent::Spent { fence, body, transaction } => {
-                let body = Spent {
-                    spender: transaction.spender.to_string(),
-                    fence: Text(*fence),
-                    body: Text(Hex(body.0)),
-                    transaction: transaction.id.to_string(),
-                    consumed: texts(&transaction.consumed),
-                    produced: written(&transaction.produced),
-                };
-                write(self.trace(), "spent", &body)
-            }
+        let body = match self.clone() {
+            TokenEvent::Issued(tokens) => Body::Issued { tokens },
+            TokenEvent::Spent { fence, body, transaction } => Body::Spent {
+                spender: transaction.spender.to_string(),
+                fence: Text(fence),
+                body: Text(Hex(body.0)),
+                transaction: transaction.id.to_string(),
+                consumed: transaction.consumed,
+                produced: transaction.produced,
+            },
             TokenEvent::Updated { consumed, produced, broken } => {
-                let ended = |(spender, fence): &(Arc<str>, u64)| Released {
-                    spender: spender.to_string(),
-                    fence: Text(*fence),
-                };
-                let body = Updated {
-                    consumed: texts(consumed),
-                    produced: written(produced),
-                    broken: broken.iter().map(ended).collect(),
-                };
-                write(self.trace(), "updated", &body)
+                let broken = broken.iter().map(|(spender, fence)| Released::of(spender, *fence)).collect();
+                Body::Updated { consumed, produced, broken }
             }
-            TokenEvent::Released { spender, fence } => write(
-                self.trace(),
-                "released",
-                &Released { spender: spender.to_string(), fence: Text(*fence) },
-            ),
+            TokenEvent::Released { spender, fence } => Body::Released(Released::of(&spender, fence)),
             TokenEvent::Shortened { spender, fence, expires_at } => {
-                let (spender, fence) = (spender.to_string(), Text(*fence));
-                write(self.trace(), "shortened", &Shortened { spender, fence, expires_at: *expires_at })
+                Body::Shortened { spender: spender.to_string(), fence: Text(fence), expires_at }
             }
-        }
+        };
+        write(self.trace(), body)
     }
 
     fn from_json(value: &[u8]) -> Result<TokenEvent, Poison> {
-        let envelope = open(value)?;
-        Ok(match &*envelope.kind {
-            "issued" => TokenEvent::Issued(read(envelope.body::<Issued>()?.tokens)?),
-            "spent" => {
-                let Spent { spender, fence, body, transaction, consumed, produced } = envelope.body()?;
-                let (consumed, produced) = (ids(consumed), read(produced)?);
-                TokenEvent::Spent {
-                    fence: fence.0,
-                    body: Fingerprint(body.0.0),
-                    transaction: Transaction {
-                        id: transaction.into(),
-                        spender: spender.into(),
-                        consumed,
-                        produced,
-                    },
-                }
+        Ok(match read(value)?.1 {
+            Body::Issued { tokens } => TokenEvent::Issued(tokens),
+            Body::Spent { spender, fence, body, transaction, consumed, produced } => {
+                let (id, spender) = (transaction.into(), spender.into());
+                let transaction = Transaction { id, spender, consumed, produced };
+                TokenEvent::Spent { fence: fence.0, body: Fingerprint(body.0.0), transaction }
             }
-            "updated" => {
-                let Updated { consumed, produced, broken } = envelope.body()?;
+            Body::Updated { consumed, produced, broken } => {
                 let broken = broken.into_iter().map(|ended| (ended.spender.into(), ended.fence.0)).collect();
-                TokenEvent::Updated { consumed: ids(consumed), produced: read(produced)?, broken }
+                TokenEvent::Updated { consumed, produced, broken }
             }
-            "released" => {
-                let Released { spender, fence } = envelope.body()?;
+            Body::Released(Released { spender, fence }) => {
                 TokenEvent::Released { spender: spender.into(), fence: fence.0 }
             }
-            "shortened" => {
-                let Shortened { spender, fence, expires_at } = envelope.body()?;
+            Body::Shortened { spender, fence, expires_at } => {
                 TokenEvent::Shortened { spender: spender.into(), fence: fence.0, expires_at }
             }
-            _ => return envelope.unknown_type(),
         })
     }
 }
@@ -322,29 +308,24 @@ impl Message for TokenUpdate {
     }
 
     fn to_json(&self) -> Vec<u8> {
-        let body = UpdateBody { consumed: texts(&self.consumed), produced: written(&self.produced) };
-        write(self.trace, "update", &body)
+        write(self.trace, Only { kind: UPDATE, body: self })
     }
 
     fn from_json(value: &[u8]) -> Result<TokenUpdate, Poison> {
-        let envelope = open(value)?;
-        if envelope.kind != "update" {
-            return envelope.unknown_type();
-        }
-        let UpdateBody { consumed, produced } = envelope.body()?;
+        let (trace, update): (_, TokenUpdate) = read_only(UPDATE, value)?;
+        let TokenUpdate { consumed, produced, .. } = &update;
         if consumed.len() + produced.len() > BATCH_TOKENS_MAX {
             return Err(Poison::field("tokens", format!("must be at most {BATCH_TOKENS_MAX}")));
         }
-        for id in &consumed {
-            holdfast_tokens::check_name("a consumed id", id)
+        for id in consumed {
+            holdfast_tokens::check_name("a consumed id", id.as_str())
                 .map_err(|why| Poison::field("consumed", why.to_string()))?;
         }
-        let produced = read(produced)?;
         if let Some(token) = produced.iter().find(|token| token.id.as_str().starts_with(HOLD_PREFIX)) {
             let why =
                 format!("{} begins with {HOLD_PREFIX}, which transfers and checkouts alone make", token.id);
             return Err(Poison::field("produced", why));
         }
-        Ok(TokenUpdate { trace: envelope.trace.0, consumed: ids(consumed), produced })
+        Ok(TokenUpdate { trace, ..update })
     }
 }

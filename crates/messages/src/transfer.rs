@@ -1,13 +1,15 @@
 //! The topic `transfers`: what participants ask for, in the order of each transfer.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_with_macros::skip_serializing_none;
 
 use holdfast_domain::command::{Abort, Command, Fulfil, FulfilAction, Funding, Lookup, Prepare};
 use holdfast_domain::ids::{Currency, Millis, ParticipantId, TransferId};
 use holdfast_domain::money::Amount;
 
-use super::wire::{Digest, Opaque, Text};
-use super::{Message, Poison, Topic, TraceId, open, write};
+use super::wire::{digest, opaque};
+use super::{Message, Poison, Topic, TraceId, read, write};
 
 /// The last millisecond of the year 9999, as in the records of the embedded log.
 const EXPIRATION_MAX: Millis = 253_402_300_799_999;
@@ -22,16 +24,21 @@ pub struct TransferMessage {
 }
 
 /// What participants ask for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "body", rename_all = "lowercase")]
 #[allow(clippy::large_enum_variant, reason = "nearly all are prepares and fulfils")]
 pub enum TransferCommand {
     /// Reserve.
+    #[serde(with = "PrepareBody")]
     Prepare(Prepare),
     /// Settle.
+    #[serde(with = "FulfilBody")]
     Fulfil(Fulfil),
     /// Release.
+    #[serde(with = "AbortBody")]
     Abort(Abort),
     /// Where does it stand?
+    #[serde(with = "LookupBody")]
     Lookup(Lookup),
 }
 
@@ -44,6 +51,19 @@ impl TransferCommand {
             TransferCommand::Fulfil(fulfil) => fulfil.id,
             TransferCommand::Abort(abort) => abort.id,
             TransferCommand::Lookup(lookup) => lookup.id,
+        }
+    }
+
+    /// The same with what is computed and not written, if its values are within their bounds.
+    fn completed(self) -> Result<TransferCommand, Poison> {
+        match self {
+            TransferCommand::Fulfil(Fulfil { source, id, action, fulfilment, tail, digest: _ }) => {
+                Ok(TransferCommand::Fulfil(Fulfil::new(source, id, action, fulfilment).with_tail(tail)))
+            }
+            TransferCommand::Abort(Abort { code, .. }) if !(1000..=9999).contains(&code) => {
+                Err(Poison::field("code", format!("{code} is not of four digits")))
+            }
+            complete => Ok(complete),
         }
     }
 }
@@ -71,51 +91,36 @@ impl Message for TransferMessage {
     }
 
     fn to_json(&self) -> Vec<u8> {
-        let trace = self.trace;
-        match &self.command {
-            TransferCommand::Prepare(prepare) => write(trace, "prepare", &PrepareBody::of(prepare)),
-            TransferCommand::Fulfil(fulfil) => write(trace, "fulfil", &FulfilBody::of(fulfil)),
-            TransferCommand::Abort(abort) => write(trace, "abort", &AbortBody::of(abort)),
-            TransferCommand::Lookup(Lookup { source, id }) => {
-                write(trace, "lookup", &LookupBody { transfer: Text(*id), source: source.0 })
-            }
-        }
+        write(self.trace, &self.command)
     }
 
     fn from_json(value: &[u8]) -> Result<TransferMessage, Poison> {
-        let envelope = open(value)?;
-        let command = match &*envelope.kind {
-            "prepare" => TransferCommand::Prepare(envelope.body::<PrepareBody>()?.read()?),
-            "fulfil" => TransferCommand::Fulfil(envelope.body::<FulfilBody>()?.read()),
-            "abort" => TransferCommand::Abort(envelope.body::<AbortBody>()?.read()?),
-            "lookup" => {
-                let LookupBody { transfer, source } = envelope.body()?;
-                TransferCommand::Lookup(Lookup { source: ParticipantId(source), id: transfer.0 })
-            }
-            _ => return envelope.unknown_type(),
-        };
-        Ok(TransferMessage { trace: envelope.trace.0, command })
+        let (trace, command) = read::<TransferCommand>(value)?;
+        Ok(TransferMessage { trace, command: command.completed()? })
     }
 }
 
+/// A prepare on its way; its funding does not say again which transfer it is for.
+#[skip_serializing_none]
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct PrepareBody {
-    transfer: Text<TransferId>,
-    source: u32,
-    payer: u32,
-    payee: u32,
-    amount: Text<Amount>,
-    currency: Text<Currency>,
+    transfer: TransferId,
+    source: ParticipantId,
+    payer: ParticipantId,
+    payee: ParticipantId,
+    amount: Amount,
+    currency: Currency,
     expiration: Millis,
-    condition: Text<Digest>,
-    /// As the edge computed it, over parts too that do not travel on their own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    hash: Option<Text<Digest>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(with = "digest")]
+    condition: [u8; 32],
+    /// As the edge computed it, over parts too that do not travel on their own. Without one (or with one of zeros, which no
+    /// bytes have) it is that of the fields alone, as in binary records.
+    #[serde(default, with = "digest")]
+    hash: [u8; 32],
     funding: Option<FundingBody>,
-    #[serde(default, skip_serializing_if = "Opaque::is_empty")]
-    tail: Opaque,
+    #[serde(default, with = "opaque", skip_serializing_if = "Vec::is_empty")]
+    tail: Vec<u8>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -127,132 +132,86 @@ struct FundingBody {
 }
 
 impl PrepareBody {
-    fn of(prepare: &Prepare) -> PrepareBody {
-        PrepareBody {
-            transfer: Text(prepare.id),
-            source: prepare.source.0,
-            payer: prepare.payer.0,
-            payee: prepare.payee.0,
-            amount: Text(prepare.amount),
-            currency: Text(prepare.currency),
+    fn serialize<S: Serializer>(prepare: &Prepare, serializer: S) -> Result<S::Ok, S::Error> {
+        let body = PrepareBody {
+            transfer: prepare.id,
+            source: prepare.source,
+            payer: prepare.payer,
+            payee: prepare.payee,
+            amount: prepare.amount,
+            currency: prepare.currency,
             expiration: prepare.expiration,
-            condition: Text(Digest(prepare.condition)),
-            hash: Some(Text(Digest(prepare.hash))),
+            condition: prepare.condition,
+            hash: prepare.hash,
             funding: prepare.funding.as_deref().map(|funding| FundingBody {
                 payer_wallet: funding.payer_wallet.to_string(),
                 payee_wallet: funding.payee_wallet.to_string(),
                 tokens: funding.ids.iter().map(ToString::to_string).collect(),
             }),
-            tail: Opaque(prepare.tail.clone()),
-        }
+            tail: prepare.tail.clone(),
+        };
+        Serialize::serialize(&body, serializer)
     }
 
-    /// Without a hash it is that of the fields alone, as in binary records.
-    fn read(self) -> Result<Prepare, Poison> {
-        if !(0..=EXPIRATION_MAX).contains(&self.expiration) {
-            return Err(Poison::field("expiration", "is not between the years 1970 and 9999"));
+    fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Prepare, D::Error> {
+        let body: PrepareBody = Deserialize::deserialize(deserializer)?;
+        if !(0..=EXPIRATION_MAX).contains(&body.expiration) {
+            return Err(D::Error::custom("expiration is not between the years 1970 and 9999"));
         }
-        let id = self.transfer.0;
-        let funding = self.funding.map(|funding| {
+        let id = body.transfer;
+        let funding = body.funding.map(|funding| {
             let ids = funding.tokens.iter().map(|id| id.as_str().into()).collect();
             Box::new(Funding::new(id, funding.payer_wallet.into(), funding.payee_wallet.into(), ids))
         });
         let prepare = Prepare {
-            source: ParticipantId(self.source),
+            source: body.source,
             id,
-            payer: ParticipantId(self.payer),
-            payee: ParticipantId(self.payee),
-            amount: self.amount.0,
-            expiration: self.expiration,
-            currency: self.currency.0,
-            condition: self.condition.0.0,
-            hash: [0; 32],
-            tail: self.tail.0,
+            payer: body.payer,
+            payee: body.payee,
+            amount: body.amount,
+            expiration: body.expiration,
+            currency: body.currency,
+            condition: body.condition,
+            hash: body.hash,
+            tail: body.tail,
             funding,
         };
-        Ok(match self.hash {
-            Some(Text(Digest(hash))) => Prepare { hash, ..prepare },
-            None => prepare.hashed_with(&[0; 32], &[0; 32]),
-        })
+        Ok(if body.hash == [0; 32] { prepare.hashed_with(&[0; 32], &[0; 32]) } else { prepare })
     }
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(remote = "Fulfil", deny_unknown_fields)]
 struct FulfilBody {
-    transfer: Text<TransferId>,
-    source: u32,
-    action: ActionName,
-    fulfilment: Text<Digest>,
-    #[serde(default, skip_serializing_if = "Opaque::is_empty")]
-    tail: Opaque,
+    #[serde(rename = "transfer")]
+    id: TransferId,
+    source: ParticipantId,
+    action: FulfilAction,
+    #[serde(with = "digest")]
+    fulfilment: [u8; 32],
+    #[serde(skip)]
+    digest: [u8; 32],
+    #[serde(default, with = "opaque", skip_serializing_if = "Vec::is_empty")]
+    tail: Vec<u8>,
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum ActionName {
-    Commit,
-    Reserve,
-}
-
-impl FulfilBody {
-    fn of(fulfil: &Fulfil) -> FulfilBody {
-        FulfilBody {
-            transfer: Text(fulfil.id),
-            source: fulfil.source.0,
-            action: match fulfil.action {
-                FulfilAction::Commit => ActionName::Commit,
-                FulfilAction::Reserve => ActionName::Reserve,
-            },
-            fulfilment: Text(Digest(fulfil.fulfilment)),
-            tail: Opaque(fulfil.tail.clone()),
-        }
-    }
-
-    fn read(self) -> Fulfil {
-        let action = match self.action {
-            ActionName::Commit => FulfilAction::Commit,
-            ActionName::Reserve => FulfilAction::Reserve,
-        };
-        Fulfil::new(ParticipantId(self.source), self.transfer.0, action, self.fulfilment.0.0)
-            .with_tail(self.tail.0)
-    }
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(remote = "Abort", deny_unknown_fields)]
 struct AbortBody {
-    transfer: Text<TransferId>,
-    source: u32,
+    #[serde(rename = "transfer")]
+    id: TransferId,
+    source: ParticipantId,
     code: u16,
-    digest: Text<Digest>,
-    #[serde(default, skip_serializing_if = "Opaque::is_empty")]
-    tail: Opaque,
-}
-
-impl AbortBody {
-    fn of(abort: &Abort) -> AbortBody {
-        AbortBody {
-            transfer: Text(abort.id),
-            source: abort.source.0,
-            code: abort.code,
-            digest: Text(Digest(abort.digest)),
-            tail: Opaque(abort.tail.clone()),
-        }
-    }
-
-    fn read(self) -> Result<Abort, Poison> {
-        if !(1000..=9999).contains(&self.code) {
-            return Err(Poison::field("code", format!("{} is not of four digits", self.code)));
-        }
-        let abort = Abort::new(ParticipantId(self.source), self.transfer.0, self.code, self.tail.0);
-        Ok(abort.same_as(self.digest.0.0))
-    }
+    #[serde(with = "digest")]
+    digest: [u8; 32],
+    #[serde(default, with = "opaque", skip_serializing_if = "Vec::is_empty")]
+    tail: Vec<u8>,
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(remote = "Lookup", deny_unknown_fields)]
 struct LookupBody {
-    transfer: Text<TransferId>,
-    source: u32,
+    #[serde(rename = "transfer")]
+    id: TransferId,
+    source: ParticipantId,
 }

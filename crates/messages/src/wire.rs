@@ -1,7 +1,6 @@
 //! How single values are written.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::str::FromStr;
 
 use base64::Engine;
@@ -10,112 +9,124 @@ use serde::de::{Error, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A value that is written as its text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Text<T>(pub(super) T);
+pub(super) use holdfast_domain::text::Text;
 
-impl<T: fmt::Display> Serialize for Text<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
+/// A transfer's error: its code, and what that means in particular if it is said.
+pub(super) mod error {
+    use super::{Deserialize, Deserializer, Error, Serialize, Serializer};
+    use holdfast_domain::transfers::{Code, ErrorInformation, Reason};
+
+    #[serde_with_macros::skip_serializing_none]
+    #[derive(Serialize, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Body {
+        code: u16,
+        reason: Option<u8>,
     }
-}
 
-impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Text<T>, D::Error> {
-        struct Parse<T>(PhantomData<T>);
-        impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Parse<T> {
-            type Value = Text<T>;
+    pub(crate) fn serialize<S: Serializer>(
+        error: &Option<ErrorInformation>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let body = |(code, reason): ErrorInformation| Body {
+            code: code.number(),
+            reason: reason.map(|reason| reason as u8),
+        };
+        error.map(body).serialize(serializer)
+    }
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<Text<T>, E> {
-                text.parse().map(Text).map_err(E::custom)
-            }
-        }
-        deserializer.deserialize_str(Parse(PhantomData))
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<ErrorInformation>, D::Error> {
+        let Some(Body { code, reason }) = Option::deserialize(deserializer)? else { return Ok(None) };
+        let code = Code::of_payee(code).ok_or_else(|| D::Error::custom("error.code must not be 0"))?;
+        let known = |number| {
+            let unknown = || D::Error::custom(format_args!("error.reason {number} is not a reason"));
+            Reason::from_number(number).ok_or_else(unknown)
+        };
+        Ok(Some((code, reason.map(known).transpose()?)))
     }
 }
 
 /// 32 bytes in base64url without padding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Digest(pub(super) [u8; 32]);
+pub(super) mod digest {
+    use super::{Deserialize, Deserializer, Engine, FromStr, Serializer, Text, URL_SAFE_NO_PAD};
 
-impl fmt::Display for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&URL_SAFE_NO_PAD.encode(self.0))
+    struct Digest([u8; 32]);
+
+    impl FromStr for Digest {
+        type Err = String;
+        fn from_str(text: &str) -> Result<Digest, String> {
+            let bytes = URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| bytes.try_into().ok());
+            bytes.map(Digest).ok_or_else(|| format!("'{text}' is not 32 bytes in base64url without padding"))
+        }
     }
-}
 
-impl FromStr for Digest {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Digest, String> {
-        let bytes = URL_SAFE_NO_PAD.decode(text).ok();
-        bytes
-            .and_then(|bytes| bytes.try_into().ok())
-            .map(Digest)
-            .ok_or_else(|| format!("'{text}' is not 32 bytes in base64url without padding"))
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8; 32], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&URL_SAFE_NO_PAD.encode(bytes))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; 32], D::Error> {
+        Text::deserialize(deserializer).map(|Text(Digest(bytes))| bytes)
     }
 }
 
 /// Bytes that are handed on unread.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Opaque(pub(super) Vec<u8>);
+pub(super) mod opaque {
+    use super::{
+        Deserializer, Engine, Error, MapAccess, SerializeMap, Serializer, URL_SAFE_NO_PAD, Visitor, fmt,
+    };
 
-impl Opaque {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl Serialize for Opaque {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if let Ok(text) = std::str::from_utf8(&self.0) {
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        if let Ok(text) = std::str::from_utf8(bytes) {
             return serializer.serialize_str(text);
         }
         let mut map = serializer.serialize_map(Some(1))?;
-        map.serialize_entry("base64", &URL_SAFE_NO_PAD.encode(&self.0))?;
+        map.serialize_entry("base64", &URL_SAFE_NO_PAD.encode(bytes))?;
         map.end()
     }
-}
 
-impl<'de> Deserialize<'de> for Opaque {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Opaque, D::Error> {
-        struct Either;
-        impl<'de> Visitor<'de> for Either {
-            type Value = Opaque;
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        deserializer.deserialize_any(Either)
+    }
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string or {\"base64\": …}")
-            }
+    struct Either;
 
-            fn visit_str<E: Error>(self, text: &str) -> Result<Opaque, E> {
-                Ok(Opaque(text.as_bytes().to_vec()))
-            }
+    impl<'de> Visitor<'de> for Either {
+        type Value = Vec<u8>;
 
-            fn visit_string<E: Error>(self, text: String) -> Result<Opaque, E> {
-                Ok(Opaque(text.into_bytes()))
-            }
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string or {\"base64\": …}")
+        }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Opaque, A::Error> {
-                let entry: Option<(String, String)> = map.next_entry()?;
-                let text = entry.filter(|(name, _)| name == "base64").map(|(_, text)| text);
-                let bytes = text.and_then(|text| URL_SAFE_NO_PAD.decode(text).ok());
-                let bytes = bytes.ok_or_else(|| A::Error::custom("not {\"base64\": …} without padding"))?;
-                match map.next_key::<String>()? {
-                    None => Ok(Opaque(bytes)),
-                    Some(name) => Err(A::Error::custom(format!("'{name}' does not belong beside base64"))),
-                }
+        fn visit_str<E: Error>(self, text: &str) -> Result<Vec<u8>, E> {
+            Ok(text.as_bytes().to_vec())
+        }
+
+        fn visit_string<E: Error>(self, text: String) -> Result<Vec<u8>, E> {
+            Ok(text.into_bytes())
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<u8>, A::Error> {
+            let entry: Option<(String, String)> = map.next_entry()?;
+            let text = entry.filter(|(name, _)| name == "base64").map(|(_, text)| text);
+            let bytes = text.and_then(|text| URL_SAFE_NO_PAD.decode(text).ok());
+            let bytes = bytes.ok_or_else(|| A::Error::custom("not {\"base64\": …} without padding"))?;
+            match map.next_key::<String>()? {
+                None => Ok(bytes),
+                Some(name) => Err(A::Error::custom(format!("'{name}' does not belong beside base64"))),
             }
         }
-        deserializer.deserialize_any(Either)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(transparent)]
+    struct Opaque(#[serde(with = "opaque")] Vec<u8>);
 
     #[test]
     fn base64_is_that_of_everybody() {

@@ -23,9 +23,10 @@ impl ToldTransfer<'_> {
         let effects::Notification { kind, action, completion, error, silent, .. } = *told;
         for party in told.parties().filter(|_| !silent) {
             let notice = Notice::Transfer(TransferNotice {
+                to: Some(transfer.party(party)),
+                party,
                 transfer: transfer.id,
                 kind,
-                party,
                 action,
                 state: outcome.state,
                 error,
@@ -34,7 +35,7 @@ impl ToldTransfer<'_> {
                 value: outcome.value,
                 origin,
             });
-            outbox.send(&Notification { trace, to: Some(transfer.party(party)), notice });
+            outbox.send(&Notification { trace, notice });
         }
     }
 }
@@ -42,5 +43,5 @@ impl ToldTransfer<'_> {
 /// Tells the participant whose account it is, if that was loaded.
 pub(crate) fn tell_alarm(alarm: &effects::LimitAlarm, loaded: &Loaded, outbox: &mut Outbox<'_>) {
     let to = loaded.account(alarm.account).map(|account| account.participant);
-    outbox.send(&Notification { trace: TraceId::NOBODY, to, notice: Notice::Alarm(*alarm) });
+    outbox.send(&Notification { trace: TraceId::NOBODY, notice: Notice::Alarm(Alarm::of(alarm, to)) });
 }

@@ -204,7 +204,7 @@ fn tell<'a>(
     for (Request { message, .. }, outcome) in requests.iter().zip(effects.all(|step| &step.outcomes)) {
         if let PositionWork::Admin(admin) = &message.work {
             let answer = Answer::of(outcome, Asked::Admin, movement_of(admin));
-            outbox.send(&Notification { trace: message.trace, to: None, notice: Notice::Answer(answer) });
+            outbox.send(&Notification { trace: message.trace, notice: Notice::Answer(answer) });
         }
     }
     effects.all(|step| &step.alarms).for_each(|alarm| tell_alarm(alarm, loaded, outbox));

@@ -4,13 +4,14 @@
 //! 10,000 wallets with amounts over six orders of magnitude. `warm` is the
 //! last with 100 wallets, which fit into the caches: the difference is the price of memory.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast_tokens::{Config, MemorySelector, Random, Scope, SelectRequest, Token, TokenSelector};
 
 const NOW: i64 = 1_700_000_000_000;
 const MILLION: u64 = 1_000_000;
+/// What each thread of a run over many wallets does.
+const ROUNDS: usize = 5 * 200_000;
 
 fn main() {
     let threads: usize = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(2);
@@ -126,54 +127,48 @@ fn many_wallets(threads: usize, wallets: usize, exact: bool) {
         tokens
             .map(|(n, quantity)| Token::new(format!("t{n}"), format!("w{}", n % wallets), "EUR", *quantity)),
     );
-    let (done, refused, core_ns) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-    let (wall_ns, ready) = (AtomicU64::new(0), std::sync::Barrier::new(threads));
-    std::thread::scope(|all| {
-        for thread in 0..threads {
-            let (selector, amounts) = (&selector, &amounts);
-            let (done, refused, core_ns, wall_ns, ready) = (&done, &refused, &core_ns, &wall_ns, &ready);
-            all.spawn(move || {
-                let mut random = Random::new(u64::try_from(thread).expect("small"));
-                let spender: std::sync::Arc<str> = format!("spender-{thread}").into();
-                // Each thread has names of its own, as requests from outside would.
-                let currency: std::sync::Arc<str> = "EUR".into();
-                let scope = |n: usize| Scope::wallet(format!("w{n}"), currency.clone());
-                // Made before the clock starts: looking up what to ask for is not the selector's work.
-                let requests: Vec<SelectRequest> = (0..200_000)
-                    .map(|_| {
-                        let token = random.index(amounts.len());
-                        let wanted = if exact { amounts[token] } else { 1 + random.below(1_000_000) };
-                        SelectRequest::new(spender.clone(), scope(token % wallets), wanted)
-                    })
-                    .collect();
-                ready.wait();
-                let start = Instant::now();
-                let rounds = 5 * 200_000;
-                let before = on_core();
-                for request in requests.iter().cycle().take(rounds) {
-                    match selector.select(request, NOW, &mut random) {
-                        Ok(_) => selector.release(&spender, None, NOW).expect("held"),
-                        Err(_) => usize::try_from(refused.fetch_add(1, Ordering::Relaxed)).expect("small"),
-                    };
-                }
-                let rounds = u64::try_from(rounds).expect("small");
-                wall_ns
-                    .fetch_max(u64::try_from(start.elapsed().as_nanos()).expect("short"), Ordering::Relaxed);
-                done.fetch_add(rounds, Ordering::Relaxed);
-                let used = u64::try_from((on_core() - before).as_nanos()).expect("short");
-                core_ns.fetch_add(used, Ordering::Relaxed);
-            });
+    let ready = std::sync::Barrier::new(threads);
+    let work = |thread: usize| {
+        let mut random = Random::new(u64::try_from(thread).expect("small"));
+        let spender: std::sync::Arc<str> = format!("spender-{thread}").into();
+        // Each thread has names of its own, as requests from outside would.
+        let currency: std::sync::Arc<str> = "EUR".into();
+        let scope = |n: usize| Scope::wallet(format!("w{n}"), currency.clone());
+        // Made before the clock starts: looking up what to ask for is not the selector's work.
+        let requests: Vec<SelectRequest> = (0..200_000)
+            .map(|_| {
+                let token = random.index(amounts.len());
+                let wanted = if exact { amounts[token] } else { 1 + random.below(1_000_000) };
+                SelectRequest::new(spender.clone(), scope(token % wallets), wanted)
+            })
+            .collect();
+        ready.wait();
+        let (start, before, mut refused) = (Instant::now(), on_core(), 0_u64);
+        for request in requests.iter().cycle().take(ROUNDS) {
+            match selector.select(request, NOW, &mut random) {
+                Ok(_) => _ = selector.release(&spender, None, NOW).expect("held"),
+                Err(_) => refused += 1,
+            }
         }
+        (start.elapsed(), on_core() - before, refused)
+    };
+    let done: Vec<(Duration, Duration, u64)> = std::thread::scope(|all| {
+        let workers: Vec<_> = (0..threads).map(|thread| all.spawn(move || work(thread))).collect();
+        workers.into_iter().map(|worker| worker.join().expect("no panic")).collect()
     });
-    let rate = done.load(Ordering::Relaxed) as f64 * 1e9 / wall_ns.load(Ordering::Relaxed) as f64;
+    let slowest = done.iter().map(|(wall, ..)| *wall).max().unwrap_or_default();
+    let core: Duration = done.iter().map(|(_, core, _)| *core).sum();
+    let refused: u64 = done.iter().map(|(.., refused)| refused).sum();
+    let rounds = threads * ROUNDS;
+    let rate = rounds as f64 / slowest.as_secs_f64();
     let kind = if exact { "exact hits" } else { "any amount" };
     let inputs = selector.counters().inputs as f64 / selector.counters().selections as f64;
     println!(
         "{wallets} wallets of 100, {threads} threads, {kind}: {:.2} M select+release/s, {} ns of a core each, {:.2} inputs, {} refused",
         rate / 1e6,
-        core_ns.load(Ordering::Relaxed) / done.load(Ordering::Relaxed),
+        core.as_nanos() / rounds as u128,
         inputs,
-        refused.load(Ordering::Relaxed)
+        refused
     );
 }
 

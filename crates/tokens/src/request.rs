@@ -8,17 +8,18 @@ use crate::limits::{INPUTS_MAX, LEASE_MS_DEFAULT, LEASE_MS_MAX};
 use crate::refusal::Refusal;
 use crate::token::{Name, Token, check_name, default_type};
 
-/// By what an owner is named.
+/// By what an owner is named. The numbers stand in fingerprints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
 pub enum OwnerKind {
     /// By wallet. Always kept.
-    Wallet,
+    Wallet = 0,
     /// By external id.
-    ExternalId,
+    ExternalId = 1,
     /// By public key.
-    PublicKey,
+    PublicKey = 2,
     /// By nothing: all tokens of a type and currency.
-    TokenOnly,
+    TokenOnly = 3,
 }
 
 /// Whose tokens: an owner by one of its names, or nobody in particular.
@@ -102,18 +103,20 @@ impl Scope {
     }
 }
 
-/// How tokens are chosen. All prefer one token of exactly the amount, except `Consolidate` and `Random`.
+/// How tokens are chosen. All prefer one token of exactly the amount, except `Consolidate` and `Random`. The numbers stand in
+/// fingerprints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
 pub enum Policy {
     /// One token of the amount, else an exact sum if a short search finds one, else the fewest inputs.
     #[default]
-    FewestInputs,
+    FewestInputs = 0,
     /// An exact sum or nothing.
-    NoChange,
+    NoChange = 1,
     /// Many small inputs, up to the most allowed, so that the wallet has fewer tokens afterwards.
-    Consolidate,
+    Consolidate = 2,
     /// Any tokens that cover the amount.
-    Random,
+    Random = 3,
 }
 
 /// Which tokens of the scope may be chosen. Empty means all.
@@ -184,13 +187,7 @@ impl SelectRequest {
     pub fn fingerprint(&self) -> Fingerprint {
         let mut bytes = Canonical::new(b"select");
         bytes.name(&self.spender);
-        let owner = match self.scope.owner.kind() {
-            OwnerKind::Wallet => 0,
-            OwnerKind::ExternalId => 1,
-            OwnerKind::PublicKey => 2,
-            OwnerKind::TokenOnly => 3,
-        };
-        bytes.choice(owner);
+        bytes.choice(self.scope.owner.kind() as u8);
         bytes.name(self.scope.owner.name());
         bytes.name(&self.scope.token_type);
         bytes.name(&self.scope.currency);
@@ -198,12 +195,7 @@ impl SelectRequest {
         bytes.optional(self.filter.issuer.as_ref(), |bytes, name| bytes.name(name));
         bytes.optional(self.filter.notary.as_ref(), |bytes, name| bytes.name(name));
         bytes.pairs(&self.filter.attributes);
-        bytes.choice(match self.policy {
-            Policy::FewestInputs => 0,
-            Policy::NoChange => 1,
-            Policy::Consolidate => 2,
-            Policy::Random => 3,
-        });
+        bytes.choice(self.policy as u8);
         bytes.optional(self.max_inputs, Canonical::count);
         bytes.choice(self.allow_shortfall.into());
         bytes.number(self.lease_ms.cast_unsigned());

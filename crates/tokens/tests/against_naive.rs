@@ -16,38 +16,18 @@ const NOTARIES: [&str; 2] = ["n0", "n1"];
 
 #[derive(Clone, Debug)]
 enum Step {
-    Issue {
-        wallet: usize,
-        notary: usize,
-        issuer: bool,
-        quantity: u64,
-    },
-    Select {
-        spender: usize,
-        owner: usize,
-        amount: u64,
-        policy: Policy,
-        max_inputs: usize,
-        issuer: bool,
-        lease_ms: i64,
-    },
-    Release {
-        spender: usize,
-    },
-    Spend {
-        spender: usize,
-        quantity: u64,
-    },
-    Renew {
-        spender: usize,
-        lease_ms: i64,
-    },
-    Consume {
-        token: usize,
-    },
-    Wait {
-        ms: i64,
-    },
+    /// This token, under the next id.
+    Issue(Token),
+    /// What a spender asks for, under its name.
+    Select(usize, SelectRequest),
+    Release(usize),
+    /// A spender pays that quantity.
+    Spend(usize, u64),
+    /// A spender renews for so long.
+    Renew(usize, i64),
+    /// The token of that number is gone.
+    Consume(usize),
+    Wait(i64),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -61,16 +41,22 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let amount = prop_oneof![8 => 1_u64..40, 1 => Just(u64::MAX), 1 => Just(u64::MAX - 1)];
     let select = (0..4_usize, 0..4_usize, amount, policy, 1..5_usize, any::<bool>(), 1..50_i64);
     let step = prop_oneof![
-        6 => (0..2_usize, 0..2_usize, any::<bool>(), quantity)
-            .prop_map(|(wallet, notary, issuer, quantity)| Step::Issue { wallet, notary, issuer, quantity }),
-        6 => select.prop_map(|(spender, owner, amount, policy, max_inputs, issuer, lease_ms)| {
-            Step::Select { spender, owner, amount, policy, max_inputs, issuer, lease_ms }
+        6 => (0..2_usize, 0..2_usize, any::<bool>(), quantity).prop_map(|(wallet, notary, issuer, quantity)| {
+            let token = Token::new("", WALLETS[wallet], "EUR", quantity);
+            let token = token.notary(NOTARIES[notary]).external_id("account");
+            Step::Issue(if issuer { token.issuer("bank") } else { token })
         }),
-        2 => (0..4_usize).prop_map(|spender| Step::Release { spender }),
-        1 => (0..4_usize, 1..30_u64).prop_map(|(spender, quantity)| Step::Spend { spender, quantity }),
-        1 => (0..4_usize, 1..50_i64).prop_map(|(spender, lease_ms)| Step::Renew { spender, lease_ms }),
-        1 => (0..20_usize).prop_map(|token| Step::Consume { token }),
-        3 => (1..40_i64).prop_map(|ms| Step::Wait { ms }),
+        6 => select.prop_map(|(spender, owner, amount, policy, max_inputs, issuer, lease_ms)| {
+            let mut request = SelectRequest::new("", scope(owner), amount);
+            (request.policy, request.max_inputs, request.lease_ms) = (policy, Some(max_inputs), lease_ms);
+            request.filter.issuer = issuer.then(|| "bank".into());
+            Step::Select(spender, request)
+        }),
+        2 => (0..4_usize).prop_map(Step::Release),
+        1 => (0..4_usize, 1..30_u64).prop_map(|(spender, quantity)| Step::Spend(spender, quantity)),
+        1 => (0..4_usize, 1..50_i64).prop_map(|(spender, lease_ms)| Step::Renew(spender, lease_ms)),
+        1 => (0..20_usize).prop_map(Step::Consume),
+        3 => (1..40_i64).prop_map(Step::Wait),
     ];
     proptest::collection::vec(step, 1..40)
 }
@@ -103,11 +89,7 @@ impl Naive {
     /// The tokens a request may take, free or not, under one notary.
     fn matching(&self, request: &SelectRequest, notary: &str) -> Vec<&Token> {
         let all = self.tokens.iter();
-        let owned = all.filter(|token| match &request.scope.owner {
-            Owner::Wallet(name) => token.kind.wallet == *name,
-            Owner::ExternalId(_) => token.kind.external_id.is_some(),
-            _ => true,
-        });
+        let owned = all.filter(|token| owned(token, &request.scope));
         let issued = owned
             .filter(|token| request.filter.issuer.is_none() || token.kind.issuer == request.filter.issuer);
         issued.filter(|token| token.kind.notary.as_deref() == Some(notary)).collect()
@@ -138,9 +120,8 @@ impl Naive {
                 return None;
             }
             let matching = self.matching(request, notary);
-            let total: u128 = matching.iter().map(|token| u128::from(token.quantity)).sum();
-            let free = matching.iter().filter(|token| !self.is_locked(token, now));
-            let free: u128 = free.map(|token| u128::from(token.quantity)).sum();
+            let total = sum_of(matching.iter().copied());
+            let free = sum_of(matching.iter().copied().filter(|token| !self.is_locked(token, now)));
             reasons.push(match () {
                 () if total < amount => (0, 0, "insufficient-funds"),
                 () if free < amount => (1, free, "funds-locked"),
@@ -163,10 +144,7 @@ impl Naive {
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), selection.tokens.len());
-        assert_eq!(
-            selection.sum,
-            selection.tokens.iter().map(|token| u128::from(token.quantity)).sum::<u128>()
-        );
+        assert_eq!(selection.sum, sum_of(selection.tokens.iter()));
         assert!(selection.sum >= amount);
         assert!(selection.tokens.len() <= request.max_inputs.expect("always told"));
         let all: Vec<(usize, u128)> =
@@ -207,21 +185,16 @@ fn run(steps: Vec<Step>, seed: u64, config: Config) {
     let (mut now, mut generation) = (NOW, 0);
     for (number, step) in steps.into_iter().enumerate() {
         match step {
-            Step::Issue { wallet, notary, issuer, quantity } if naive.tokens.len() < TOKENS_MAX => {
-                let id = format!("t{}", naive.issued);
+            Step::Issue(token) if naive.tokens.len() < TOKENS_MAX => {
+                let token = Token { id: format!("t{}", naive.issued).into(), ..token };
                 naive.issued += 1;
-                let token = Token::new(id, WALLETS[wallet], "EUR", quantity).notary(NOTARIES[notary]);
-                let token = token.external_id("account");
-                let token = if issuer { token.issuer("bank") } else { token };
                 selector.issue(vec![token.clone()], now).expect("fresh");
                 naive.tokens.push(token);
             }
-            Step::Issue { .. } => {}
-            Step::Select { spender, owner, amount, policy, max_inputs, issuer, lease_ms } => {
+            Step::Issue(_) => {}
+            Step::Select(spender, request) => {
                 let name = format!("s{spender}-{generation}");
-                let mut request = SelectRequest::new(name.as_str(), scope(owner), amount);
-                (request.policy, request.max_inputs, request.lease_ms) = (policy, Some(max_inputs), lease_ms);
-                request.filter.issuer = issuer.then(|| "bank".into());
+                let request = SelectRequest { spender: name.as_str().into(), ..request };
                 let outcome = selector.select(&request, now, &mut random);
                 if naive.spent.contains(&name) {
                     assert_eq!(outcome.expect_err("spent").name(), "spender-in-use");
@@ -236,10 +209,7 @@ fn run(steps: Vec<Step>, seed: u64, config: Config) {
                         Ok(selection) => {
                             assert_eq!(*body, request);
                             assert_eq!(selection.expires_at, *end);
-                            assert_eq!(
-                                selection.tokens.iter().map(|t| t.id.to_string()).collect::<Vec<_>>(),
-                                *ids
-                            );
+                            assert_eq!(ids_of(&selection), *ids);
                         }
                         Err(refusal) => {
                             assert_eq!(refusal.name(), "spender-in-use");
@@ -252,14 +222,14 @@ fn run(steps: Vec<Step>, seed: u64, config: Config) {
                 match (naive.expected(&request, now), outcome) {
                     (None, Ok(selection)) => {
                         naive.check_choice(&request, &selection, now);
-                        let ids = selection.tokens.iter().map(|token| token.id.to_string()).collect();
-                        naive.locks.insert(name, (ids, now + lease_ms, request));
+                        let ids = ids_of(&selection);
+                        naive.locks.insert(name, (ids, now + request.lease_ms, request));
                     }
                     (Some(name), Err(refusal)) => assert_eq!(refusal.name(), name, "{request:?}: {refusal}"),
                     (expected, outcome) => panic!("{request:?}: {expected:?} expected, got {outcome:?}"),
                 }
             }
-            Step::Release { spender } => {
+            Step::Release(spender) => {
                 let name = format!("s{spender}-{generation}");
                 let live = naive.locks.remove(&name).filter(|(_, end, _)| *end > now);
                 let freed = selector.release(&name, None, now).expect("no fence given");
@@ -269,7 +239,7 @@ fn run(steps: Vec<Step>, seed: u64, config: Config) {
                     assert_eq!(freed, left);
                 }
             }
-            Step::Spend { spender, quantity } => {
+            Step::Spend(spender, quantity) => {
                 let name = format!("s{spender}-{generation}");
                 if naive.spent.contains(&name) {
                     continue;
@@ -283,13 +253,11 @@ fn run(steps: Vec<Step>, seed: u64, config: Config) {
                 };
                 let inputs: Vec<&Token> =
                     ids.iter().filter_map(|id| naive.tokens.iter().find(|t| t.id.as_str() == id)).collect();
-                let sum: u128 = inputs.iter().map(|token| u128::from(token.quantity)).sum();
+                let sum = sum_of(inputs.iter().copied());
                 match outcome {
                     Ok(done) => {
                         assert_eq!(inputs.len(), ids.len());
-                        let produced: u128 =
-                            done.produced.iter().map(|token| u128::from(token.quantity)).sum();
-                        assert_eq!(produced, sum, "money is conserved");
+                        assert_eq!(sum_of(&done.produced), sum, "money is conserved");
                         let ids = ids.clone();
                         ids.iter().for_each(|id| naive.remove(id));
                         naive.tokens.extend(done.produced);
@@ -305,7 +273,7 @@ fn run(steps: Vec<Step>, seed: u64, config: Config) {
                     }
                 }
             }
-            Step::Renew { spender, lease_ms } => {
+            Step::Renew(spender, lease_ms) => {
                 let name = format!("s{spender}-{generation}");
                 let outcome = selector.renew(&name, None, lease_ms, now);
                 let alive = |id: &String| naive.tokens.iter().any(|t| t.id.as_str() == id);
@@ -316,7 +284,7 @@ fn run(steps: Vec<Step>, seed: u64, config: Config) {
                     *end = now + lease_ms;
                 }
             }
-            Step::Consume { token } => {
+            Step::Consume(token) => {
                 let id = format!("t{token}");
                 let there = naive.tokens.iter().any(|t| t.id.as_str() == id);
                 // A token that is not there yet would be dead for ever; the model keeps its numbering simple.
@@ -325,7 +293,7 @@ fn run(steps: Vec<Step>, seed: u64, config: Config) {
                     naive.remove(&id);
                 }
             }
-            Step::Wait { ms } => now += ms,
+            Step::Wait(ms) => now += ms,
         }
         // Not after each step: a look at the balance tidies up, and nothing may depend on that.
         if number % 4 != 3 {
@@ -338,12 +306,20 @@ fn run(steps: Vec<Step>, seed: u64, config: Config) {
             let request = SelectRequest::new("any", scope(owner), 1);
             let mut tokens: Vec<&Token> =
                 naive.tokens.iter().filter(|t| t.kind.notary.is_some() && owned(t, &request.scope)).collect();
-            let total: u128 = tokens.iter().map(|token| u128::from(token.quantity)).sum();
+            let total = sum_of(tokens.iter().copied());
             tokens.retain(|token| !naive.is_locked(token, now));
-            let free: u128 = tokens.iter().map(|token| u128::from(token.quantity)).sum();
+            let free = sum_of(tokens);
             assert_eq!((balance.total, balance.free), (total, free), "owner {owner}");
         }
     }
+}
+
+fn sum_of<'a>(tokens: impl IntoIterator<Item = &'a Token>) -> u128 {
+    tokens.into_iter().map(|token| u128::from(token.quantity)).sum()
+}
+
+fn ids_of(selection: &Selection) -> Vec<String> {
+    selection.tokens.iter().map(|token| token.id.to_string()).collect()
 }
 
 fn owned(token: &Token, scope: &Scope) -> bool {

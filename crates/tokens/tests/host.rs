@@ -6,7 +6,7 @@ use holdfast_tokens::limits::{LIST_TOKENS_MAX, NO_END};
 use holdfast_tokens::{
     Claim, Claimed, Config, Consolidation, ConsolidationJob, ConsolidationRequest, Fingerprint, LockRecord,
     LockSummary, MemorySelector, Output, Owner, OwnerKind, Policy, Predicate, Random, Refusal, Scope,
-    SelectRequest, SpendRequest, Token, TokenId, TokenSelector, TokenState,
+    SelectRequest, SpendRequest, Token, TokenId, TokenSelector, TokenState, Transaction,
 };
 
 const NOW: i64 = 1_700_000_000_000;
@@ -76,13 +76,9 @@ fn a_claim_is_confirmed_or_undone() {
 fn replay_applies_and_never_chooses() {
     let selector = selector(&[5, 6, 7]);
     let record = |spender: &str, fence, expires_at, ids: &[&str]| LockRecord {
-        spender: spender.into(),
-        fence,
         since: NOW,
         expires_at,
-        amount: 5,
-        body: request(spender, 5).fingerprint(),
-        ids: ids.iter().map(|id| TokenId::from(*id)).collect(),
+        ..record(spender, fence, ids)
     };
     let first = record("s1", 10, NOW + 100, &["t0", "t2"]);
     selector.apply_lock(&first, NOW).expect("free");
@@ -98,12 +94,7 @@ fn replay_applies_and_never_chooses() {
     selector.apply_renew("s2", 11, NO_END, NOW + 100).expect("live");
     assert_eq!(selector.balance(&scope(), i64::MAX - 1).expect("a balance").free, 5, "a hold without lease");
     let pay = SpendRequest::new("s2", vec![Output::new("bob", 13)]);
-    let done = holdfast_tokens::Transaction {
-        id: "tx".into(),
-        spender: "s2".into(),
-        consumed: vec!["t2".into(), "t1".into()],
-        produced: vec![Token::new("out", "bob", "EUR", 13)],
-    };
+    let done = spent("s2", &["t2", "t1"], vec![Token::new("out", "bob", "EUR", 13)]);
     for _ in 0..2 {
         selector.apply_spend(&done, pay.fingerprint(), NOW).expect("as the log says");
     }
@@ -127,6 +118,11 @@ fn record(spender: &str, fence: u64, ids: &[&str]) -> LockRecord {
         body: request(spender, 5).fingerprint(),
         ids: ids.iter().map(|id| TokenId::from(*id)).collect(),
     }
+}
+
+fn spent(spender: &str, consumed: &[&str], produced: Vec<Token>) -> Transaction {
+    let consumed = consumed.iter().map(|id| TokenId::from(*id)).collect();
+    Transaction { id: "tx".into(), spender: spender.into(), consumed, produced }
 }
 
 #[test]
@@ -178,13 +174,7 @@ fn the_log_takes_tokens_from_claims_of_others() {
         assert_eq!(free(&selector), 0);
         // A lock takes 1 of c1, a spend 4 of c2, an update 16 of c3.
         selector.apply_lock(&record("s1", 40, &["t0"]), NOW).expect("only claimed");
-        let spent = holdfast_tokens::Transaction {
-            id: "tx".into(),
-            spender: "s2".into(),
-            consumed: vec!["t2".into()],
-            produced: vec![],
-        };
-        selector.apply_spend(&spent, Fingerprint(1), NOW).expect("only claimed");
+        selector.apply_spend(&spent("s2", &["t2"], vec![]), Fingerprint(1), NOW).expect("only claimed");
         selector.update(&["t4".into()], vec![], NOW).expect("only claimed");
         assert_eq!(free(&selector), 0, "the rest of each claim stays set aside");
         for claim in &broken {

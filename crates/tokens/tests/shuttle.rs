@@ -83,6 +83,29 @@ fn select(selector: &MemorySelector, spender: &str, scope: Scope, amount: u64) -
     selector.select(&SelectRequest::new(spender, scope, amount), NOW, &mut Random::new(3))
 }
 
+/// Selects, or waits until it can; `served` is told then.
+fn ask(
+    selector: &MemorySelector,
+    spender: &str,
+    scope: Scope,
+    amount: u64,
+    served: impl FnOnce(Selection) + Send + 'static,
+) {
+    let answer =
+        Box::new(|outcome: Result<Selection, Refusal>| served(outcome.expect("it comes in the end")));
+    let request = SelectRequest::new(spender, scope, amount);
+    let _ = selector.select_or_wait(request, None, NOW + 1_000, NOW, Random::new(1), answer);
+}
+
+/// Does something with the selector on a thread of its own.
+fn beside<T: Send + 'static>(
+    selector: &Arc<MemorySelector>,
+    work: impl FnOnce(&MemorySelector) -> T + Send + 'static,
+) -> thread::JoinHandle<T> {
+    let selector = Arc::clone(selector);
+    thread::spawn(move || work(&selector))
+}
+
 /// Wallet and account must tell the same story once everything is quiet.
 fn assert_mirror_follows(selector: &MemorySelector, wallets: &[&str]) {
     let balances = wallets.iter().map(|name| selector.balance(&wallet(name), NOW).expect("a balance"));
@@ -95,21 +118,15 @@ fn assert_mirror_follows(selector: &MemorySelector, wallets: &[&str]) {
 fn two_of_four_against_two_threes_over_two_index_kinds() {
     explore(|| {
         let selector = selector(&[("alice", 3), ("bob", 3)], &[OwnerKind::ExternalId]);
-        let threads: Vec<_> = ["s1", "s2"]
-            .into_iter()
-            .map(|spender| {
-                let selector = selector.clone();
-                thread::spawn(move || select(&selector, spender, account(), 4))
-            })
-            .collect();
-        let inner = selector.clone();
-        let single = thread::spawn(move || {
-            let held = select(&inner, "s3", wallet("alice"), 3);
+        let threads = ["s1", "s2"]
+            .map(|spender| beside(&selector, move |selector| select(selector, spender, account(), 4)));
+        let single = beside(&selector, |selector| {
+            let held = select(selector, "s3", wallet("alice"), 3);
             if held.is_ok() {
-                inner.release("s3", None, NOW).expect("held");
+                selector.release("s3", None, NOW).expect("held");
             }
         });
-        let outcomes: Vec<_> = threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
+        let outcomes = threads.map(|thread| thread.join().expect("no panic"));
         single.join().expect("no panic");
         let won = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
         assert!(won <= 1, "two hold 6 of 6");
@@ -128,26 +145,17 @@ fn no_wakeup_is_lost() {
         let selector = selector(&[("alice", 3)], &[OwnerKind::ExternalId]);
         select(&selector, "holder", wallet("alice"), 3).expect("free");
         let (sender, receiver) = shuttle::sync::mpsc::channel();
-        let waiters: Vec<_> = [("w1", wallet("alice")), ("w2", account())]
-            .into_iter()
-            .map(|(spender, scope)| {
-                let (selector, sender) = (selector.clone(), sender.clone());
-                thread::spawn(move || {
-                    let inner = selector.clone();
-                    let answer = Box::new(move |outcome: Result<Selection, Refusal>| {
-                        assert_eq!(outcome.expect("free in the end").sum, 3);
-                        inner.release(spender, None, NOW).expect("held");
-                        sender.send(spender).expect("the test listens");
-                    });
-                    let request = SelectRequest::new(spender, scope, 3);
-                    let _ = selector.select_or_wait(request, None, NOW + 1_000, NOW, Random::new(1), answer);
-                })
+        let waiters = [("w1", wallet("alice")), ("w2", account())].map(|(spender, scope)| {
+            let (inner, sender) = (selector.clone(), sender.clone());
+            beside(&selector, move |selector| {
+                ask(selector, spender, scope, 3, move |held| {
+                    assert_eq!(held.sum, 3);
+                    inner.release(spender, None, NOW).expect("held");
+                    sender.send(spender).expect("the test listens");
+                });
             })
-            .collect();
-        let releaser = {
-            let selector = selector.clone();
-            thread::spawn(move || selector.release("holder", None, NOW).expect("held"))
-        };
+        });
+        let releaser = beside(&selector, |selector| selector.release("holder", None, NOW).expect("held"));
         releaser.join().expect("no panic");
         waiters.into_iter().for_each(|waiter| waiter.join().expect("no panic"));
         // Shuttle calls it a deadlock if an answer never comes: nobody ticks here.
@@ -164,23 +172,16 @@ fn change_goes_from_waiter_to_waiter() {
     explore(|| {
         let selector = selector(&[("alice", 3)], &[OwnerKind::Wallet]);
         let (sender, receiver) = shuttle::sync::mpsc::channel();
-        let threads: Vec<_> = ["s1", "s2", "s3"]
-            .into_iter()
-            .map(|spender| {
-                let (selector, sender) = (selector.clone(), sender.clone());
-                thread::spawn(move || {
-                    let inner = selector.clone();
-                    let answer = Box::new(move |outcome: Result<Selection, Refusal>| {
-                        outcome.expect("1 of what is left");
-                        let pay = SpendRequest::new(spender, vec![Output::new("bob", 1)]);
-                        inner.spend(&pay, NOW).expect("live");
-                        sender.send(()).expect("the test listens");
-                    });
-                    let request = SelectRequest::new(spender, wallet("alice"), 1);
-                    let _ = selector.select_or_wait(request, None, NOW + 1_000, NOW, Random::new(1), answer);
-                })
+        let threads = ["s1", "s2", "s3"].map(|spender| {
+            let (inner, sender) = (selector.clone(), sender.clone());
+            beside(&selector, move |selector| {
+                ask(selector, spender, wallet("alice"), 1, move |_| {
+                    let pay = SpendRequest::new(spender, vec![Output::new("bob", 1)]);
+                    inner.spend(&pay, NOW).expect("live");
+                    sender.send(()).expect("the test listens");
+                });
             })
-            .collect();
+        });
         threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
         (0..3).for_each(|_| receiver.recv().expect("all are served"));
         assert_eq!(selector.balance(&wallet("bob"), NOW).expect("a balance").free, 3);
@@ -193,19 +194,13 @@ fn renew_against_lease_end() {
     explore(|| {
         let selector = selector(&[("alice", 3), ("bob", 3)], &[OwnerKind::ExternalId]);
         let held = select(&selector, "old", account(), 6).expect("free");
-        let renewer = {
-            let selector = selector.clone();
-            thread::spawn(move || {
-                selector.renew("old", Some(held.fence), 60_000, held.expires_at - 1).is_ok()
-            })
-        };
-        let taker = {
-            let selector = selector.clone();
-            thread::spawn(move || {
-                let request = SelectRequest::new("new", wallet("bob"), 3);
-                selector.select(&request, held.expires_at, &mut Random::new(1)).is_ok()
-            })
-        };
+        let (fence, end) = (Some(held.fence), held.expires_at);
+        let renewer =
+            beside(&selector, move |selector| selector.renew("old", fence, 60_000, end - 1).is_ok());
+        let taker = beside(&selector, move |selector| {
+            let request = SelectRequest::new("new", wallet("bob"), 3);
+            selector.select(&request, end, &mut Random::new(1)).is_ok()
+        });
         let (renewed, taken) = (renewer.join().expect("no panic"), taker.join().expect("no panic"));
         assert!(renewed != taken, "renewed {renewed}, taken {taken}: exactly one holds it");
         let pay = SpendRequest::new("old", vec![Output::new("carol", 6)]);
@@ -219,25 +214,18 @@ fn renew_against_lease_end() {
 fn payments_in_circles_do_not_lock_up() {
     explore(|| {
         let selector = selector(&[("alice", 5), ("bob", 5), ("carol", 5)], &[OwnerKind::ExternalId]);
-        let threads: Vec<_> = [("alice", "bob"), ("bob", "carol"), ("carol", "alice")]
-            .into_iter()
-            .map(|(from, to)| {
-                let selector = selector.clone();
-                thread::spawn(move || {
-                    select(&selector, from, wallet(from), 2).expect("5 are there");
-                    selector.spend(&SpendRequest::new(from, vec![Output::new(to, 2)]), NOW).expect("live");
-                })
+        let threads = [("alice", "bob"), ("bob", "carol"), ("carol", "alice")].map(|(from, to)| {
+            beside(&selector, move |selector| {
+                select(selector, from, wallet(from), 2).expect("5 are there");
+                selector.spend(&SpendRequest::new(from, vec![Output::new(to, 2)]), NOW).expect("live");
             })
-            .collect();
-        let reader = {
-            let selector = selector.clone();
-            thread::spawn(move || {
-                // Whoever looks in between sees all the money, or more while it is on its way; never less.
-                let refusal = select(&selector, "reader", Scope::new(Owner::Any, "EUR"), 100);
-                let total = refusal.expect_err("15 in all").funds().expect("numbers").total;
-                assert!(total >= 15, "{total}");
-            })
-        };
+        });
+        let reader = beside(&selector, |selector| {
+            // Whoever looks in between sees all the money, or more while it is on its way; never less.
+            let refusal = select(selector, "reader", Scope::new(Owner::Any, "EUR"), 100);
+            let total = refusal.expect_err("15 in all").funds().expect("numbers").total;
+            assert!(total >= 15, "{total}");
+        });
         threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
         reader.join().expect("no panic");
         assert_eq!(selector.balance(&Scope::new(Owner::Any, "EUR"), NOW).expect("a balance").total, 15);
@@ -248,20 +236,14 @@ fn payments_in_circles_do_not_lock_up() {
 fn an_index_built_on_first_use_misses_nothing() {
     explore(|| {
         let selector = selector(&[("alice", 3), ("bob", 4)], &[OwnerKind::Wallet]);
-        let locker = {
-            let selector = selector.clone();
-            thread::spawn(move || {
-                select(&selector, "s1", wallet("alice"), 3).expect("free");
-                selector.spend(&SpendRequest::new("s1", vec![Output::new("bob", 1)]), NOW).expect("live");
-            })
-        };
-        let issuer = {
-            let selector = selector.clone();
-            thread::spawn(move || {
-                let token = Token::new("new", "bob", "EUR", 5).external_id("account");
-                selector.issue(vec![token], NOW).expect("fresh");
-            })
-        };
+        let locker = beside(&selector, |selector| {
+            select(selector, "s1", wallet("alice"), 3).expect("free");
+            selector.spend(&SpendRequest::new("s1", vec![Output::new("bob", 1)]), NOW).expect("live");
+        });
+        let issuer = beside(&selector, |selector| {
+            let token = Token::new("new", "bob", "EUR", 5).external_id("account");
+            selector.issue(vec![token], NOW).expect("fresh");
+        });
         let total = selector.balance(&account(), NOW).expect("a balance").total;
         // 7 at first; 5 may have come, and 1 may have gone to bob under no external id.
         assert!((6..=15).contains(&total), "{total}");
@@ -278,16 +260,11 @@ fn an_issue_wakes_who_waits_under_another_index_kind() {
         let selector = selector(&[("alice", 3)], &[OwnerKind::ExternalId]);
         select(&selector, "holder", wallet("alice"), 3).expect("free");
         let (sender, receiver) = shuttle::sync::mpsc::channel();
-        let waiter = {
-            let selector = selector.clone();
-            thread::spawn(move || {
-                let answer = Box::new(move |outcome: Result<Selection, Refusal>| {
-                    sender.send(outcome.expect("3 more came").sum).expect("the test listens");
-                });
-                let request = SelectRequest::new("waiter", account(), 3);
-                let _ = selector.select_or_wait(request, None, NOW + 1_000, NOW, Random::new(1), answer);
-            })
-        };
+        let waiter = beside(&selector, move |selector| {
+            ask(selector, "waiter", account(), 3, move |held| {
+                sender.send(held.sum).expect("the test listens");
+            });
+        });
         let token = Token::new("new", "bob", "EUR", 3).external_id("account");
         selector.issue(vec![token], NOW).expect("fresh");
         waiter.join().expect("no panic");
@@ -323,17 +300,12 @@ fn a_record_against_the_end_of_its_claim() {
         let ids: Vec<&str> = claim.tokens.iter().map(|token| token.id.as_str()).collect();
         let record = record("s1", 40, &ids);
         // The caller went away while the record became durable; another wants the tokens.
-        let undoer = {
-            let (selector, claim) = (selector.clone(), claim.clone());
-            thread::spawn(move || selector.undo(&claim, NOW))
-        };
-        let other = {
-            let selector = selector.clone();
-            thread::spawn(move || {
-                let request = SelectRequest::new("s2", wallet("bob"), 3);
-                selector.claim(&request, None, NOW, &mut Random::new(1)).ok()
-            })
-        };
+        let undone = claim.clone();
+        let undoer = beside(&selector, move |selector| selector.undo(&undone, NOW));
+        let other = beside(&selector, |selector| {
+            let request = SelectRequest::new("s2", wallet("bob"), 3);
+            selector.claim(&request, None, NOW, &mut Random::new(1)).ok()
+        });
         selector.apply_lock(&record, NOW).expect("the log is right");
         undoer.join().expect("no panic");
         if let Some(Claimed::New(claim)) = other.join().expect("no panic") {
@@ -353,19 +325,15 @@ fn the_log_against_claims_and_their_confirm() {
     explore(|| {
         let selector = selector(&[("alice", 3), ("alice", 4), ("bob", 5)], &[OwnerKind::ExternalId]);
         let old = claim(&selector, "s1", wallet("alice"), 7);
-        let confirmer = {
-            let (selector, old) = (selector.clone(), old.clone());
-            thread::spawn(move || selector.confirm(&old, 50, NOW + 1_000).is_ok())
-        };
-        let spender = {
-            let selector = selector.clone();
-            thread::spawn(move || {
-                let consumed = vec!["t0".into()];
-                let (id, spender) = ("tx".into(), "s2".into());
-                let done = Transaction { id, spender, consumed, produced: vec![] };
-                selector.apply_spend(&done, Fingerprint(1), NOW).expect("claims give way");
-            })
-        };
+        let confirmed = old.clone();
+        let confirmer =
+            beside(&selector, move |selector| selector.confirm(&confirmed, 50, NOW + 1_000).is_ok());
+        let spender = beside(&selector, |selector| {
+            let consumed = vec!["t0".into()];
+            let (id, spender) = ("tx".into(), "s2".into());
+            let done = Transaction { id, spender, consumed, produced: vec![] };
+            selector.apply_spend(&done, Fingerprint(1), NOW).expect("claims give way");
+        });
         let other = claim(&selector, "s3", wallet("bob"), 5);
         // Its own claim is on another token: the record wins, unless t1 was locked for good before.
         let applied = selector.apply_lock(&record("s3", 41, &["t1"]), NOW).is_ok();

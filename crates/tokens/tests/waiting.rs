@@ -37,6 +37,13 @@ fn wait(selector: &MemorySelector, spender: &str, amount: u64) -> Answer {
     answer
 }
 
+/// The name of the refusal that comes at once.
+fn refused(selector: &MemorySelector, spender: &str, amount: u64) -> &'static str {
+    let (ticket, answer) = ask(selector, SelectRequest::new(spender, scope(), amount), NOW + 10_000);
+    assert!(ticket.is_none());
+    answer.try_recv().expect("at once").expect_err("it cannot be given").name()
+}
+
 fn hold(selector: &MemorySelector, spender: &str, amount: u64) -> Selection {
     selector.select(&SelectRequest::new(spender, scope(), amount), NOW, &mut Random::new(1)).expect("enough")
 }
@@ -76,15 +83,11 @@ fn change_and_issue_wake() {
 #[test]
 fn what_can_never_be_given_is_refused_at_once() {
     let selector = selector(&[10]);
-    let (ticket, answer) = ask(&selector, SelectRequest::new("s", scope(), 11), NOW + 10_000);
-    assert!(ticket.is_none());
-    assert_eq!(answer.try_recv().expect("at once").expect_err("10 in all").name(), "insufficient-funds");
+    assert_eq!(refused(&selector, "s", 11), "insufficient-funds", "10 in all");
     // Also behind others in the queue.
     hold(&selector, "a", 10);
     let first = wait(&selector, "first", 10);
-    let (ticket, answer) = ask(&selector, SelectRequest::new("s", scope(), 11), NOW + 10_000);
-    assert!(ticket.is_none());
-    assert_eq!(answer.try_recv().expect("at once").expect_err("10 in all").name(), "insufficient-funds");
+    assert_eq!(refused(&selector, "s", 11), "insufficient-funds", "10 in all");
     // And when the funds go for good.
     selector.spend(&SpendRequest::new("a", vec![Output::new("bob", 4)]), NOW).expect("live");
     assert_eq!(first.try_recv().expect("at once").expect_err("6 are left").name(), "insufficient-funds");
@@ -142,9 +145,7 @@ fn the_number_of_waiters_is_bounded() {
     selector.issue(vec![Token::new("t", "alice", "EUR", 10)], NOW).expect("fresh");
     hold(&selector, "a", 10);
     let _first = wait(&selector, "first", 10);
-    let (ticket, answer) = ask(&selector, SelectRequest::new("second", scope(), 10), NOW + 10_000);
-    assert!(ticket.is_none());
-    assert_eq!(answer.try_recv().expect("at once").expect_err("full").name(), "too-many-waiters");
+    assert_eq!(refused(&selector, "second", 10), "too-many-waiters");
 }
 
 #[test]

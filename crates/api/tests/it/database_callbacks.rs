@@ -364,6 +364,7 @@ impl Notices {
             .zip(whom)
             .map(|(offset, (to, number))| {
                 let answer = Answer {
+                    to: Some(*to),
                     asked: Asked::Lookup,
                     repeat: false,
                     transfer: Some(TransferId(*number)),
@@ -375,7 +376,7 @@ impl Notices {
                     origin: None,
                 };
                 let trace = TraceId(u128::from(offset) + 1);
-                let told = Notification { trace, to: Some(*to), notice: Notice::Answer(answer) };
+                let told = Notification { trace, notice: Notice::Answer(answer) };
                 Incoming::read(offset, told.key().into_bytes(), told.to_json())
             })
             .collect();

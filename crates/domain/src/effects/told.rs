@@ -5,7 +5,8 @@ use crate::positions::Action;
 use crate::transfers::{Code, CompletionKind, ErrorInformation};
 
 /// One side of a transfer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[repr(u8)]
 #[allow(missing_docs, reason = "said above")]
 pub enum Party {
@@ -14,7 +15,8 @@ pub enum Party {
 }
 
 /// What a notification tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum NotificationKind {
     /// A prepare was reserved: the payee gets it.

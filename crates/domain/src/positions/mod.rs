@@ -18,6 +18,8 @@ pub const BATCH_MESSAGES_MAX: usize = (1 << 28) - 1;
 
 numbered! {
     /// What a message does to a position, with the name that messages carry. The order is that of processing inside a bin.
+    #[derive(serde::Serialize, serde::Deserialize)]
+    #[serde(rename_all = "kebab-case")]
     pub enum Action: u8, name {
         /// Settle: the payee's position falls.
         Commit = 0 => "commit",

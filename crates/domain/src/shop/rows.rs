@@ -32,6 +32,8 @@ pub struct ItemRow {
 
 numbered! {
     /// Why a checkout failed, with its name for machines.
+    #[derive(serde::Serialize, serde::Deserialize)]
+    #[serde(rename_all = "lowercase")]
     pub enum Why: u8, name {
         /// The payment side refused.
         Pay = 1 => "pay",

@@ -220,7 +220,8 @@ pub struct Completion {
 }
 
 /// The ways in which a payee ends a transfer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[repr(u8)]
 #[allow(missing_docs, reason = "said above")]
 pub enum CompletionKind {

@@ -7,6 +7,8 @@ use crate::numbered::numbered;
 numbered! {
     /// Where a transfer stands. History is append-only; the last row is the truth. Each has its internal name, as in
     /// `transferStateChange`.
+    #[derive(serde::Serialize, serde::Deserialize)]
+    #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
     #[allow(missing_docs, reason = "the names are the documentation: they are those of the peer system")]
     pub enum TransferState: u8, name {
         ReceivedPrepare = 1 => "RECEIVED_PREPARE",

@@ -9,7 +9,7 @@ use rdkafka::TopicPartitionList;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
-use rdkafka::error::{KafkaError as ClientError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::error::{KafkaError as ClientError, KafkaResult};
 use rdkafka::statistics::Statistics;
 use rdkafka::types::RDKafkaRespErr;
 
@@ -72,8 +72,7 @@ impl ClientContext for GroupContext {
 
     fn error(&self, error: ClientError, reason: &str) {
         self.count();
-        let all_down = error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown);
-        self.watch.error(all_down, reason);
+        self.watch.client_error(&error, reason);
     }
 
     fn stats_raw(&self, statistics: &[u8]) {

@@ -8,8 +8,6 @@ use crate::{Brokers, Record};
 const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
 /// How long a handler may be away from [`GroupConsumer::poll`] before its partitions go to others.
 const POLL_EVERY_MAX: Duration = Duration::from_secs(60);
-/// How many bytes of a partition are fetched ahead of the handler.
-const AHEAD_BYTES_MAX: usize = 8 << 20;
 /// The most bytes in a batch.
 const BATCH_BYTES_MAX: usize = 4 << 20;
 
@@ -28,8 +26,6 @@ pub struct ConsumerSettings {
     pub poll_every_max: Duration,
     /// The most bytes in a batch; a single larger message comes alone.
     pub batch_bytes_max: usize,
-    /// How many bytes of a partition are fetched ahead.
-    pub ahead_bytes_max: usize,
 }
 
 impl ConsumerSettings {
@@ -43,7 +39,6 @@ impl ConsumerSettings {
             session_timeout: SESSION_TIMEOUT,
             poll_every_max: POLL_EVERY_MAX,
             batch_bytes_max: BATCH_BYTES_MAX,
-            ahead_bytes_max: AHEAD_BYTES_MAX,
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::Record;
 
 /// A claimed partition.
 pub(super) struct Held {
-    queue: Option<PartitionQueue<GroupContext>>,
+    queue: PartitionQueue<GroupContext>,
     pub(super) epoch: i64,
     order: Order,
     /// The first offset that is not reported done.
@@ -42,7 +42,7 @@ pub(super) struct Due {
 impl Held {
     pub(super) fn new(queue: PartitionQueue<GroupContext>, claim: Claim) -> Held {
         Held {
-            queue: Some(queue),
+            queue,
             epoch: claim.epoch,
             order: Order { next: claim.next_offset, waiting: VecDeque::new() },
             done: claim.next_offset,
@@ -57,19 +57,14 @@ impl Held {
         self.order.waiting.push_back(record);
     }
 
-    /// Nothing more comes.
-    pub(super) fn close(&mut self) {
-        self.queue = None;
-    }
-
     /// Up to so many messages and bytes, in order.
     pub(super) fn next(&mut self, messages_max: usize, bytes_max: usize) -> Next {
         if self.paused || self.fault.is_some() {
             return Next::Nothing;
         }
         if self.pending.is_none() {
-            let (queue, pending) = (self.queue.as_ref(), &mut self.pending);
-            let next = self.order.batch(messages_max, bytes_max, || match queue?.poll(Duration::ZERO)? {
+            let (queue, pending) = (&self.queue, &mut self.pending);
+            let next = self.order.batch(messages_max, bytes_max, || match queue.poll(Duration::ZERO)? {
                 Ok(message) => Some(Record::of(&message)),
                 Err(why) => {
                     *pending = Some(why);

@@ -32,6 +32,8 @@ use crate::{Health, KafkaError, Record};
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(2);
 /// How many messages of a partition are fetched ahead of the handler.
 const AHEAD_MESSAGES_MAX: usize = 20_000;
+/// How many bytes of a partition are fetched ahead of the handler.
+const AHEAD_BYTES_MAX: usize = 8 << 20;
 /// How soon a failed claim is tried again.
 const CLAIM_AGAIN: Duration = Duration::from_millis(500);
 /// How often the group's offsets are brought up to date, for those who look at them.
@@ -76,7 +78,7 @@ impl GroupConsumer {
             // Never guess where to begin.
             .set("auto.offset.reset", "error")
             .set("queued.min.messages", AHEAD_MESSAGES_MAX.to_string())
-            .set("queued.max.messages.kbytes", (settings.ahead_bytes_max / 1024).max(1).to_string());
+            .set("queued.max.messages.kbytes", (AHEAD_BYTES_MAX / 1024).to_string());
         let mut client: BaseConsumer<GroupContext> =
             config.create_with_context(GroupContext::default()).map_err(KafkaError::client)?;
         let bell = Arc::new(Bell::default());
@@ -156,10 +158,11 @@ impl GroupConsumer {
     /// # Errors
     /// If the client refuses.
     pub fn rewind(&mut self, partition: u32, next_offset: u64) -> Result<(), KafkaError> {
-        let Some(mut held) = self.held.remove(&partition) else { return Ok(()) };
+        let Some(held) = self.held.remove(&partition) else { return Ok(()) };
         let claim = Claim { epoch: held.epoch, next_offset };
         let (done, paused) = (held.done, held.paused);
-        held.close();
+        // Its queue goes before its assignment.
+        drop(held);
         self.client.incremental_unassign(&self.list(&[(partition, Offset::Invalid)])).map_err(fatal)?;
         self.assign(&[(partition, claim)])?;
         if let Some(held) = self.held.get_mut(&partition) {
@@ -174,8 +177,9 @@ impl GroupConsumer {
     /// # Errors
     /// If the client refuses.
     pub fn reclaim(&mut self, partition: u32) -> Result<(), KafkaError> {
-        let Some(mut held) = self.held.remove(&partition) else { return Ok(()) };
-        held.close();
+        if self.held.remove(&partition).is_none() {
+            return Ok(());
+        }
         self.unclaimed.insert(partition, Instant::now() + CLAIM_AGAIN);
         self.client.incremental_unassign(&self.list(&[(partition, Offset::Invalid)])).map_err(fatal)
     }
@@ -226,8 +230,8 @@ impl GroupConsumer {
     /// is down.
     pub fn leave(mut self, owner: &mut dyn Owner) {
         self.show_offsets();
-        for (partition, mut held) in std::mem::take(&mut self.held) {
-            held.close();
+        for (partition, held) in std::mem::take(&mut self.held) {
+            drop(held);
             owner.released(partition, Release::Left);
         }
     }
@@ -274,8 +278,7 @@ impl GroupConsumer {
     }
 
     fn note(&self, error: &ClientError) {
-        let all_down = error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown);
-        self.client.context().watch.error(all_down, &error.to_string());
+        self.client.context().watch.client_error(error, &error.to_string());
     }
 
     fn given(&mut self, owner: &mut dyn Owner, partitions: &[u32]) -> Result<(), KafkaError> {
@@ -289,8 +292,7 @@ impl GroupConsumer {
         let mut assigned = Vec::new();
         for partition in partitions {
             self.unclaimed.remove(partition);
-            if let Some(mut held) = self.held.remove(partition) {
-                held.close();
+            if self.held.remove(partition).is_some() {
                 owner.released(*partition, why);
                 assigned.push((*partition, Offset::Invalid));
             }

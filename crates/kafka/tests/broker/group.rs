@@ -8,18 +8,15 @@ use std::time::{Duration, Instant};
 
 use holdfast_kafka::{Claim, Fault, GroupConsumer, Health, Owner, Release, Topic};
 
-use crate::support::{Cluster, Member, PATIENCE, Store, Told, shortly, soon};
+use crate::support::{Cluster, Member, PATIENCE, Store, Told, next_batch, shortly, soon};
 
 /// Names the topics to the process that is to be killed.
 const CHILD: &str = "HOLDFAST_KAFKA_TEST_CHILD";
 
 #[test]
 fn a_batch_is_of_one_partition_bounded_and_in_turn() {
-    let Some(kafka) = holdfast_services::kafka() else { return };
-    let cluster = Cluster::new(&kafka, "turn", 4);
-    let keys = cluster.keys(Topic::Transfers);
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    cluster.write(&mut cluster.producer(), Topic::Transfers, &keys, 0..4_000);
+    let Some(cluster) = Cluster::new("turn", 4) else { return };
+    cluster.write(&mut cluster.producer(), Topic::Transfers, 0..4_000);
     let mut settings = cluster.settings(Topic::Transfers);
     settings.batch_bytes_max = 300;
     let mut consumer = GroupConsumer::join(settings).unwrap();
@@ -40,8 +37,7 @@ fn a_batch_is_of_one_partition_bounded_and_in_turn() {
     (0..4).for_each(|partition| consumer.resume(partition));
     let mut sequence = Vec::new();
     while member.store.count() < 4_000 {
-        assert!(Instant::now() < deadline, "{:?}", consumer.numbers());
-        let Some(batch) = consumer.poll(&mut member, 70, shortly()).unwrap() else { continue };
+        let batch = next_batch(&mut consumer, &mut member, 70);
         assert!(batch.records.len() <= 70);
         assert!(batch.records.iter().map(holdfast_kafka::Record::bytes).sum::<usize>() <= 300);
         assert!(batch.records.iter().all(|record| record.partition == batch.partition));
@@ -49,11 +45,7 @@ fn a_batch_is_of_one_partition_bounded_and_in_turn() {
         consumer.done(batch.partition, next);
         sequence.push(batch.partition);
     }
-    let by_partition = member.store.by_partition();
-    for (partition, values) in by_partition {
-        let expected: Vec<String> = (u64::from(partition)..4_000).step_by(4).map(|n| n.to_string()).collect();
-        assert_eq!(values, expected);
-    }
+    member.store.assert_holds(4_000, 4);
     // Nobody is served twice while another waits.
     let half = &sequence[..sequence.len() / 2];
     assert!(half.windows(2).all(|pair| pair[0] != pair[1]), "{half:?}");
@@ -74,11 +66,8 @@ fn a_batch_is_of_one_partition_bounded_and_in_turn() {
 
 #[test]
 fn a_paused_partition_waits_and_a_rewound_one_comes_again() {
-    let Some(kafka) = holdfast_services::kafka() else { return };
-    let cluster = Cluster::new(&kafka, "pause", 2);
-    let keys = cluster.keys(Topic::Transfers);
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    cluster.write(&mut cluster.producer(), Topic::Transfers, &keys, 0..200);
+    let Some(cluster) = Cluster::new("pause", 2) else { return };
+    cluster.write(&mut cluster.producer(), Topic::Transfers, 0..200);
     let mut consumer = cluster.consumer(Topic::Transfers);
     let mut member = Member::default();
     let deadline = soon();
@@ -94,8 +83,7 @@ fn a_paused_partition_waits_and_a_rewound_one_comes_again() {
     consumer.pause(1);
     let mut seen = Vec::new();
     while seen.len() < 100 {
-        assert!(Instant::now() < deadline, "{seen:?}");
-        let Some(batch) = consumer.poll(&mut member, 30, shortly()).unwrap() else { continue };
+        let batch = next_batch(&mut consumer, &mut member, 30);
         assert_eq!(batch.partition, 0);
         seen.extend(batch.records.into_iter().map(|record| record.offset));
     }
@@ -105,8 +93,7 @@ fn a_paused_partition_waits_and_a_rewound_one_comes_again() {
     consumer.resume(1);
     let mut again = [Vec::new(), Vec::new()];
     while again[0].len() < 10 || again[1].len() < 100 {
-        assert!(Instant::now() < deadline, "{again:?}");
-        let Some(batch) = consumer.poll(&mut member, 30, shortly()).unwrap() else { continue };
+        let batch = next_batch(&mut consumer, &mut member, 30);
         again[batch.partition as usize].extend(batch.records.into_iter().map(|record| record.offset));
     }
     assert_eq!(again, [(90..100).collect::<Vec<_>>(), (0..100).collect()]);
@@ -138,23 +125,19 @@ impl Owner for Reluctant {
 
 #[test]
 fn a_claim_that_fails_is_tried_again() {
-    let Some(kafka) = holdfast_services::kafka() else { return };
-    let cluster = Cluster::new(&kafka, "claim", 3);
-    let keys = cluster.keys(Topic::Transfers);
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    cluster.write(&mut cluster.producer(), Topic::Transfers, &keys, 0..300);
+    let Some(cluster) = Cluster::new("claim", 3) else { return };
+    cluster.write(&mut cluster.producer(), Topic::Transfers, 0..300);
     let mut consumer = cluster.consumer(Topic::Transfers);
     let mut owner = Reluctant { member: Member::default(), failures: 5 };
-    let deadline = soon();
     while owner.member.store.count() < 300 {
-        assert!(Instant::now() < deadline, "{:?}", consumer.numbers());
-        let Some(batch) = consumer.poll(&mut owner, 100, shortly()).unwrap() else { continue };
+        let batch = next_batch(&mut consumer, &mut owner, 100);
         owner.member.store.store(&batch).expect("nobody else has it");
     }
     assert_eq!((owner.failures, consumer.numbers().claim_failures), (0, 5));
     // One that could not be claimed must not stand in the way of leaving.
     let mut stubborn = Reluctant { member: Member::default(), failures: u32::MAX };
     let mut second = cluster.consumer(Topic::Transfers);
+    let deadline = soon();
     while second.numbers().claim_failures == 0 {
         assert!(Instant::now() < deadline, "{:?}", second.numbers());
         second.poll(&mut stubborn, 1, shortly()).unwrap();
@@ -168,15 +151,12 @@ fn a_claim_that_fails_is_tried_again() {
 
 #[test]
 fn who_joins_gets_a_share_and_who_leaves_gives_it_back_at_once() {
-    let Some(kafka) = holdfast_services::kafka() else { return };
-    let cluster = Cluster::new(&kafka, "join", 4);
-    let keys = cluster.keys(Topic::Transfers);
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let Some(cluster) = Cluster::new("join", 4) else { return };
     let mut producer = cluster.producer();
     let store = Store::default();
     let (mut first, mut second) = (Member::of(&store), Member::of(&store));
     let mut consumer = cluster.consumer(Topic::Transfers);
-    cluster.write(&mut producer, Topic::Transfers, &keys, 0..2_000);
+    cluster.write(&mut producer, Topic::Transfers, 0..2_000);
     first.handle_until(&mut consumer, |member| member.store.count() >= 1_000);
     assert_eq!(consumer.partitions().count(), 4);
 
@@ -192,7 +172,7 @@ fn who_joins_gets_a_share_and_who_leaves_gives_it_back_at_once() {
         first.handle_until(&mut consumer, |_| {
             told.told().iter().filter(|told| matches!(told, Told::Claimed(_))).count() >= 2
         });
-        cluster.write(&mut producer, Topic::Transfers, &keys, 2_000..6_000);
+        cluster.write(&mut producer, Topic::Transfers, 2_000..6_000);
         first.handle_until(&mut consumer, |member| member.store.count() >= 6_000);
         assert_eq!(consumer.partitions().count(), 2);
         let released: Vec<Told> =
@@ -214,35 +194,24 @@ fn who_joins_gets_a_share_and_who_leaves_gives_it_back_at_once() {
         let left = told.told().into_iter().filter(|told| matches!(told, Told::Released(_, Release::Left)));
         assert_eq!(left.count(), 2);
     });
-    // Every message once, and each partition in order, whoever stored it.
-    let by_partition = store.by_partition();
-    for (partition, values) in by_partition {
-        let expected: Vec<String> = (u64::from(partition)..6_000).step_by(4).map(|n| n.to_string()).collect();
-        assert_eq!(values, expected);
-    }
+    store.assert_holds(6_000, 4);
 }
 
 #[test]
 fn who_stays_away_too_long_is_told_before_anything_else() {
-    let Some(kafka) = holdfast_services::kafka() else { return };
-    let cluster = Cluster::new(&kafka, "away", 1);
+    let Some(cluster) = Cluster::new("away", 1) else { return };
     let mut producer = cluster.producer();
-    cluster.write(&mut producer, Topic::Transfers, &["k"], 0..500);
+    cluster.write(&mut producer, Topic::Transfers, 0..500);
     let store = Store::default();
     let (mut away, mut other) = (Member::of(&store), Member::of(&store));
     let mut settings = cluster.settings(Topic::Transfers);
     settings.poll_every_max = settings.session_timeout;
     let mut late = GroupConsumer::join(settings.clone()).unwrap();
-    let mut batch = None;
-    let deadline = soon();
-    while batch.is_none() {
-        assert!(Instant::now() < deadline);
-        batch = late.poll(&mut away, 100, shortly()).unwrap();
-    }
+    let batch = next_batch(&mut late, &mut away, 100);
     // It holds a batch and does not come back; the other takes over and stores all.
     let mut consumer = GroupConsumer::join(settings).unwrap();
     other.handle_until(&mut consumer, |member| member.store.count() >= 500);
-    assert_eq!(store.store(&batch.unwrap()), None, "a zombie writes nothing");
+    assert_eq!(store.store(&batch), None, "a zombie writes nothing");
     // Much of the log is fetched ahead, and yet nothing of it comes now.
     let next = late.poll(&mut away, 100, shortly()).unwrap();
     assert_eq!(next, None);
@@ -250,25 +219,22 @@ fn who_stays_away_too_long_is_told_before_anything_else() {
     assert_eq!(late.partitions().count(), 0);
     // It is a member again by itself.
     consumer.leave(&mut other);
-    cluster.write(&mut producer, Topic::Transfers, &["k"], 500..700);
+    cluster.write(&mut producer, Topic::Transfers, 500..700);
     away.handle_until(&mut late, |member| member.store.count() >= 700);
-    assert_eq!(store.by_partition()[&0], (0..700).map(|number| number.to_string()).collect::<Vec<_>>());
+    store.assert_holds(700, 1);
 }
 
 #[test]
 fn who_is_fenced_by_a_late_claim_claims_anew() {
-    let Some(kafka) = holdfast_services::kafka() else { return };
-    let cluster = Cluster::new(&kafka, "fenced", 1);
-    cluster.write(&mut cluster.producer(), Topic::Transfers, &["k"], 0..300);
+    let Some(cluster) = Cluster::new("fenced", 1) else { return };
+    cluster.write(&mut cluster.producer(), Topic::Transfers, 0..300);
     let mut member = Member::default();
     let mut consumer = cluster.consumer(Topic::Transfers);
     member.handle_until(&mut consumer, |member| member.store.count() >= 100);
     // A claim that was on its way for long, by a node to which the partition no longer belongs.
     member.store.claim(0);
-    let deadline = soon();
     while member.store.count() < 300 {
-        assert!(Instant::now() < deadline, "{:?}", member.told());
-        let Some(batch) = consumer.poll(&mut member, 50, shortly()).unwrap() else { continue };
+        let batch = next_batch(&mut consumer, &mut member, 50);
         if member.store.store(&batch).is_none() {
             consumer.reclaim(batch.partition).unwrap();
             assert_eq!(consumer.partitions().count(), 0);
@@ -281,12 +247,9 @@ fn who_is_fenced_by_a_late_claim_claims_anew() {
 
 #[test]
 fn a_killed_member_is_replaced_within_ten_seconds() {
-    let Some(kafka) = holdfast_services::kafka() else { return };
-    let cluster = Cluster::new(&kafka, "killed", 4);
-    let keys = cluster.keys(Topic::Transfers);
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let Some(cluster) = Cluster::new("killed", 4) else { return };
     let mut producer = cluster.producer();
-    cluster.write(&mut producer, Topic::Transfers, &keys, 0..1_000);
+    cluster.write(&mut producer, Topic::Transfers, 0..1_000);
     let store = Store::default();
 
     // The child stores by telling us, as it would tell a database.
@@ -317,7 +280,7 @@ fn a_killed_member_is_replaced_within_ten_seconds() {
     let mut member = Member::of(&store);
     let mut consumer = cluster.consumer(Topic::Transfers);
     member.handle_until(&mut consumer, |member| member.told().len() >= 2);
-    cluster.write(&mut producer, Topic::Transfers, &keys, 1_000..2_000);
+    cluster.write(&mut producer, Topic::Transfers, 1_000..2_000);
     member.handle_until(&mut consumer, |member| member.store.count() >= 2_000);
     assert_eq!(consumer.partitions().count(), 2);
 
@@ -325,15 +288,12 @@ fn a_killed_member_is_replaced_within_ten_seconds() {
     child.wait().unwrap();
     listener.join().unwrap();
     let killed = Instant::now();
-    cluster.write(&mut producer, Topic::Transfers, &keys, 2_000..3_000);
+    cluster.write(&mut producer, Topic::Transfers, 2_000..3_000);
     member.handle_until(&mut consumer, |member| member.store.count() >= 3_000);
     assert!(killed.elapsed() < Duration::from_secs(10), "it took {:?}", killed.elapsed());
     println!("takeover after kill -9: {:?}", killed.elapsed());
     assert_eq!(consumer.partitions().count(), 4);
-    for (partition, values) in store.by_partition() {
-        let expected: Vec<String> = (u64::from(partition)..3_000).step_by(4).map(|n| n.to_string()).collect();
-        assert_eq!(values, expected);
-    }
+    store.assert_holds(3_000, 4);
 }
 
 /// Not a test of its own: the other process of the test above.

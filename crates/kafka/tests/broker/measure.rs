@@ -17,7 +17,7 @@ fn produce_and_consume() {
     let value = vec![b'x'; BYTES];
     for partitions in [1, 12] {
         for linger in [0, 1, 5] {
-            let cluster = Cluster::new(&kafka, &format!("measure-{partitions}-{linger}"), partitions);
+            let cluster = Cluster::at(&kafka, &format!("measure-{partitions}-{linger}"), partitions);
             let mut settings = ProducerSettings::new(cluster.brokers.clone(), cluster.topics.clone());
             settings.linger = Duration::from_millis(linger);
             let mut producer = Producer::new(settings).unwrap();
@@ -28,24 +28,10 @@ fn produce_and_consume() {
                 .collect();
             producer.send_all(&batch, soon()).unwrap();
             let began = Instant::now();
-            let mut waits: Vec<Duration> = (0..BATCHES)
-                .map(|_| {
-                    let began = Instant::now();
-                    producer.send_all(&batch, soon()).unwrap();
-                    began.elapsed()
-                })
-                .collect();
+            let waits = timed(BATCHES, || producer.send_all(&batch, soon()).unwrap());
             let rate = rate(BATCHES * BATCH, began.elapsed());
-            waits.sort_unstable();
             let (median, worst) = (waits[BATCHES / 2], waits[BATCHES - 1]);
-            let mut single: Vec<Duration> = (0..100)
-                .map(|_| {
-                    let began = Instant::now();
-                    producer.send_all(&batch[..1], soon()).unwrap();
-                    began.elapsed()
-                })
-                .collect();
-            single.sort_unstable();
+            let single = timed(100, || producer.send_all(&batch[..1], soon()).unwrap());
             println!(
                 "produce, {partitions} partitions, linger {linger} ms: {rate}/s; batch of {BATCH}: median {median:?}, \
                  worst {worst:?}; one message: median {:?}",
@@ -78,15 +64,10 @@ fn consume(cluster: &Cluster, partitions: u32) {
     let one = [cluster.topics.outgoing(Topic::Transfers, b"k", b"v")];
     producer.send_all(&one, soon()).unwrap();
     consumer.poll(&mut member, BATCH, soon()).unwrap();
-    let mut hops: Vec<Duration> = (0..200)
-        .map(|_| {
-            let began = Instant::now();
-            producer.send_all(&one, soon()).unwrap();
-            consumer.poll(&mut member, BATCH, soon()).unwrap().expect("it comes");
-            began.elapsed()
-        })
-        .collect();
-    hops.sort_unstable();
+    let hops = timed(200, || {
+        producer.send_all(&one, soon()).unwrap();
+        consumer.poll(&mut member, BATCH, soon()).unwrap().expect("it comes");
+    });
     println!("one message sent and polled: median {:?}, 99 of 100 within {:?}", hops[100], hops[197]);
     let mut reader = cluster.reader(Topic::Transfers, &From::Start);
     let began = Instant::now();
@@ -95,6 +76,18 @@ fn consume(cluster: &Cluster, partitions: u32) {
         count += reader.poll(BATCH, shortly()).unwrap().len();
     }
     println!("read without a group, {partitions} partitions: {}/s", rate(count, began.elapsed()));
+}
+
+/// How long each of several repeats took, the shortest first.
+fn timed(repeats: usize, mut work: impl FnMut()) -> Vec<Duration> {
+    let mut once = || {
+        let began = Instant::now();
+        work();
+        began.elapsed()
+    };
+    let mut times: Vec<Duration> = (0..repeats).map(|_| once()).collect();
+    times.sort_unstable();
+    times
 }
 
 fn rate(messages: usize, took: Duration) -> u64 {

@@ -8,13 +8,11 @@ use crate::support::{Cluster, soon};
 
 #[test]
 fn batches_are_written_in_order() {
-    let Some(kafka) = holdfast_services::kafka() else { return };
-    let cluster = Cluster::new(&kafka, "order", 4);
+    let Some(cluster) = Cluster::new("order", 4) else { return };
     let mut producer = cluster.producer();
     let keys = cluster.keys(Topic::Position);
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     for round in 0..20 {
-        cluster.write(&mut producer, Topic::Position, &keys, round * 500..(round + 1) * 500);
+        cluster.write(&mut producer, Topic::Position, round * 500..(round + 1) * 500);
     }
     producer.send_all(&[], soon()).expect("nothing is soon done");
     let mut of_partition = vec![Vec::new(); 4];
@@ -35,8 +33,7 @@ fn batches_are_written_in_order() {
 
 #[test]
 fn more_than_the_client_holds_is_written_too() {
-    let Some(kafka) = holdfast_services::kafka() else { return };
-    let cluster = Cluster::new(&kafka, "full", 1);
+    let Some(cluster) = Cluster::new("full", 1) else { return };
     let mut producer = cluster.producer();
     let value = vec![b'x'; 900];
     let batch: Vec<_> =
@@ -47,8 +44,7 @@ fn more_than_the_client_holds_is_written_too() {
 
 #[test]
 fn a_message_that_is_too_large_stops_the_batch_at_its_place() {
-    let Some(kafka) = holdfast_services::kafka() else { return };
-    let cluster = Cluster::new(&kafka, "large", 2);
+    let Some(cluster) = Cluster::new("large", 2) else { return };
     let mut producer = cluster.producer();
     let sizes = [10, (1 << 20) - 513, 1 << 20, 20];
     let values = sizes.map(|bytes| vec![b'x'; bytes]);
@@ -81,18 +77,10 @@ fn without_kafka_the_deadline_ends_the_wait() {
 
 #[test]
 fn deadlines_that_are_too_short_lose_nothing_and_keep_the_order() {
-    let Some(kafka) = holdfast_services::kafka() else { return };
-    let cluster = Cluster::new(&kafka, "short", 3);
+    let Some(cluster) = Cluster::new("short", 3) else { return };
     let mut producer = cluster.producer();
-    let keys = cluster.keys(Topic::Position);
-    let values: Vec<String> = (0..30_000).map(|number: usize| number.to_string()).collect();
-    let batch: Vec<_> = values
-        .iter()
-        .enumerate()
-        .map(|(number, value)| {
-            cluster.topics.outgoing(Topic::Position, keys[number % 3].as_bytes(), value.as_bytes())
-        })
-        .collect();
+    let messages = cluster.numbered(Topic::Position, 0..30_000);
+    let batch = cluster.batch(Topic::Position, &messages);
     let (mut next, mut wait) = (0, Duration::ZERO);
     while next < batch.len() {
         let end = batch.len().min(next + 1_000);

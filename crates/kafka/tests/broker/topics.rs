@@ -28,8 +28,7 @@ fn missing_topics_are_made_by_any_number_of_nodes_at_once() {
 
 #[test]
 fn another_number_of_partitions_is_refused_with_what_to_do() {
-    let Some(kafka) = holdfast_services::kafka() else { return };
-    let cluster = Cluster::new(&kafka, "count", 3);
+    let Some(cluster) = Cluster::new("count", 3) else { return };
     let changed = TopicSettings { position: 4, ..cluster.topics.clone() };
     let error = changed.ensure(&cluster.brokers, soon()).unwrap_err();
     assert!(matches!(&error, KafkaError::PartitionCount { wanted: 4, found: 3, .. }), "{error}");
@@ -52,8 +51,7 @@ fn a_kafka_that_is_not_there_is_named_by_the_deadline() {
 #[test]
 fn librdkafka_puts_a_key_where_we_put_it() {
     use rdkafka::producer::{FutureProducer, FutureRecord};
-    let Some(kafka) = holdfast_services::kafka() else { return };
-    let cluster = Cluster::new(&kafka, "murmur", 7);
+    let Some(cluster) = Cluster::new("murmur", 7) else { return };
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", cluster.brokers.to_string()).set("partitioner", "murmur2");
     let theirs: FutureProducer = config.create().unwrap();
@@ -69,8 +67,7 @@ fn librdkafka_puts_a_key_where_we_put_it() {
 
 #[test]
 fn topics_that_were_only_tried_can_be_removed() {
-    let Some(kafka) = holdfast_services::kafka() else { return };
-    let cluster = Cluster::new(&kafka, "removed", 3);
+    let Some(cluster) = Cluster::new("removed", 3) else { return };
     cluster.topics.remove(&cluster.brokers, soon()).expect("they are there");
     // Once more: nothing is left, and that is no error.
     cluster.topics.remove(&cluster.brokers, soon()).expect("they are gone");

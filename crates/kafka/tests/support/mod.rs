@@ -3,13 +3,14 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::process;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use holdfast_kafka::{
-    Batch, Brokers, Claim, ConsumerSettings, Fault, From, GroupConsumer, Owner, Producer, ProducerSettings,
-    Reader, Record, Release, Topic, TopicSettings,
+    Batch, Brokers, Claim, ConsumerSettings, Fault, From, GroupConsumer, Outgoing, Owner, Producer,
+    ProducerSettings, Reader, Record, Release, Topic, TopicSettings,
 };
 use holdfast_services::Service;
 
@@ -32,7 +33,13 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    pub(crate) fn new(kafka: &Service, purpose: &str, partitions: u32) -> Cluster {
+    /// `None` where the tests have no Kafka.
+    pub(crate) fn new(purpose: &str, partitions: u32) -> Option<Cluster> {
+        let kafka = holdfast_services::kafka()?;
+        Some(Cluster::at(&kafka, purpose, partitions))
+    }
+
+    pub(crate) fn at(kafka: &Service, purpose: &str, partitions: u32) -> Cluster {
         let cluster = Cluster::named(kafka, &format!("kafka-{purpose}-{}-", process::id()), partitions);
         cluster.topics.ensure(&cluster.brokers, soon()).expect("Kafka makes topics");
         cluster
@@ -72,23 +79,27 @@ impl Cluster {
         records
     }
 
-    /// Writes numbered messages, with these keys in turn; the value is the number.
-    pub(crate) fn write(
+    /// Numbered messages for the partitions in turn, each a key and a value; the value is the number.
+    pub(crate) fn numbered(&self, topic: Topic, numbers: Range<u64>) -> Vec<(String, String)> {
+        let keys = self.keys(topic);
+        let key = |number| keys[usize::try_from(number).unwrap() % keys.len()].clone();
+        numbers.map(|number| (key(number), number.to_string())).collect()
+    }
+
+    /// Messages, each a key and a value, on their way.
+    pub(crate) fn batch<'a, K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
-        producer: &mut Producer,
         topic: Topic,
-        keys: &[&str],
-        numbers: std::ops::Range<u64>,
-    ) {
-        let values: Vec<String> = numbers.clone().map(|number| number.to_string()).collect();
-        let batch: Vec<_> = numbers
-            .zip(&values)
-            .map(|(number, value)| {
-                let key = keys[usize::try_from(number).unwrap() % keys.len()];
-                self.topics.outgoing(topic, key.as_bytes(), value.as_bytes())
-            })
-            .collect();
-        producer.send_all(&batch, soon()).expect("Kafka writes");
+        messages: &'a [(K, V)],
+    ) -> Vec<Outgoing<'a>> {
+        let outgoing = messages.iter().map(|(key, value)| (key.as_ref(), value.as_ref()));
+        outgoing.map(|(key, value)| self.topics.outgoing(topic, key, value)).collect()
+    }
+
+    /// Writes numbered messages.
+    pub(crate) fn write(&self, producer: &mut Producer, topic: Topic, numbers: Range<u64>) {
+        let messages = self.numbered(topic, numbers);
+        producer.send_all(&self.batch(topic, &messages), soon()).expect("Kafka writes");
     }
 
     /// One key for each partition, so that numbered messages are spread evenly.
@@ -106,18 +117,30 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        use rdkafka::admin::{AdminClient, AdminOptions};
-        use rdkafka::client::DefaultClientContext;
-        let names = Topic::ALL.map(|topic| self.topics.name(topic));
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let mut config = rdkafka::ClientConfig::new();
-        let admin: AdminClient<DefaultClientContext> =
-            config.set("bootstrap.servers", self.brokers.to_string()).create().expect("an admin client");
-        let options = AdminOptions::new().operation_timeout(Some(PATIENCE)).request_timeout(Some(PATIENCE));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        // What cannot be deleted lies there until `services clear`.
-        let _ = runtime.block_on(admin.delete_topics(&names, &options));
+        // What cannot be removed lies there until `services clear`.
+        let _ = self.topics.remove(&self.brokers, soon());
     }
+}
+
+/// The next batch, of any partition.
+pub(crate) fn next_batch(consumer: &mut GroupConsumer, owner: &mut dyn Owner, messages_max: usize) -> Batch {
+    let deadline = soon();
+    loop {
+        assert!(Instant::now() < deadline, "{:?}", consumer.numbers());
+        if let Some(batch) = consumer.poll(owner, messages_max, shortly()).expect("a consumer") {
+            return batch;
+        }
+    }
+}
+
+/// The next messages, so many at least.
+pub(crate) fn next_records(reader: &mut Reader, count: usize) -> Vec<Record> {
+    let (deadline, mut records) = (soon(), Vec::new());
+    while records.len() < count {
+        assert!(Instant::now() < deadline, "only {} came", records.len());
+        records.extend(reader.poll(40, shortly()).expect("a reader"));
+    }
+    records
 }
 
 /// Stands for the database: epochs, next offsets and what was stored, all changed together.
@@ -173,6 +196,14 @@ impl Store {
             of_partition.push(value.clone());
         }
         values
+    }
+
+    /// Each of so many numbered messages is stored once, in the order of its partition, whoever stored it.
+    pub(crate) fn assert_holds(&self, messages: u64, partitions: usize) {
+        for (partition, values) in self.by_partition() {
+            let expected = (u64::from(partition)..messages).step_by(partitions);
+            assert_eq!(values, expected.map(|number| number.to_string()).collect::<Vec<_>>());
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! command's trace), and the end of a try (under no trace: everybody who waits for the order is meant).
 
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use holdfast_checkout::codec::encode_key;
 use holdfast_domain::effects::Outcome;
@@ -14,56 +15,13 @@ use super::super::Poison;
 use super::super::wire::Text;
 
 /// How the checkout of an order stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "CheckoutBody", try_from = "CheckoutBody")]
 pub struct CheckoutNotice {
     /// The order.
     pub order: OrderId,
     /// How it stands, with its try; or why the command was refused.
-    pub answer: Result<CheckoutAnswer, CheckoutRefusal>,
-}
-
-/// Why a command about an order was refused. Nothing was changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CheckoutRefusal {
-    /// There is no such order.
-    UnknownOrder,
-    /// It does not stand where this can be done.
-    NotNow(OrderState),
-    /// The idempotency key came with another request before.
-    KeyReused,
-    /// As many keys as may be wait for this checkout already.
-    KeysFull,
-    /// It was tried more often than can be counted.
-    TriesUsedUp,
-    /// Something that no command of the database profile is refused for today, in words.
-    Other(String),
-}
-
-impl CheckoutRefusal {
-    /// The refusal of a shop.
-    #[must_use]
-    pub fn of(refusal: &ShopRefusal) -> CheckoutRefusal {
-        match refusal {
-            ShopRefusal::UnknownOrder(_) => CheckoutRefusal::UnknownOrder,
-            ShopRefusal::NotNow { state, .. } => CheckoutRefusal::NotNow(*state),
-            ShopRefusal::KeyReused => CheckoutRefusal::KeyReused,
-            ShopRefusal::TriesUsedUp(_) => CheckoutRefusal::TriesUsedUp,
-            ShopRefusal::Full { what: KEYS, .. } => CheckoutRefusal::KeysFull,
-            other => CheckoutRefusal::Other(other.to_string()),
-        }
-    }
-
-    fn of_order(&self, order: &OrderId) -> ShopRefusal {
-        let order = order.clone();
-        match self {
-            CheckoutRefusal::UnknownOrder => ShopRefusal::UnknownOrder(order),
-            CheckoutRefusal::NotNow(state) => ShopRefusal::NotNow { order, state: *state },
-            CheckoutRefusal::KeyReused => ShopRefusal::KeyReused,
-            CheckoutRefusal::KeysFull => ShopRefusal::Full { what: KEYS, max: KEYS_PER_CHECKOUT_MAX },
-            CheckoutRefusal::TriesUsedUp => ShopRefusal::TriesUsedUp(order),
-            CheckoutRefusal::Other(why) => ShopRefusal::TooLarge(why.clone()),
-        }
-    }
+    pub answer: Result<CheckoutAnswer, ShopRefusal>,
 }
 
 /// What there may be too many of.
@@ -75,7 +33,7 @@ impl CheckoutNotice {
     pub fn outcome(&self) -> Outcome {
         Outcome::of_shop(match &self.answer {
             Ok(answer) => ShopOutcome::Checkout(*answer),
-            Err(refusal) => ShopOutcome::Refused(refusal.of_order(&self.order)),
+            Err(refusal) => ShopOutcome::Refused(refusal.clone()),
         })
     }
 
@@ -88,18 +46,15 @@ impl CheckoutNotice {
     }
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct CheckoutBody {
+#[serde(deny_unknown_fields)]
+struct CheckoutBody {
     order: Text<OrderId>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    tr: Option<u64>,
+    tr: Option<TrNum>,
     answer: Named,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     why: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     waits: Option<WaitsBody>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     state: Option<String>,
 }
 
@@ -128,73 +83,78 @@ struct WaitsBody {
     deadline: i64,
 }
 
-impl CheckoutBody {
-    pub(super) fn of(notice: &CheckoutNotice) -> CheckoutBody {
-        let body = |answer, tr: Option<TrNum>| CheckoutBody {
-            order: Text(notice.order.clone()),
-            tr: tr.map(|tr| u64::from(tr.get())),
-            answer,
+impl From<CheckoutNotice> for CheckoutBody {
+    fn from(CheckoutNotice { order, answer }: CheckoutNotice) -> CheckoutBody {
+        let body = |named, tr| CheckoutBody {
+            order: Text(order),
+            tr,
+            answer: named,
             why: None,
             waits: None,
             state: None,
         };
-        match &notice.answer {
-            Ok(CheckoutAnswer::Paid { tr }) => body(Named::Paid, Some(*tr)),
-            Ok(CheckoutAnswer::AlreadyPaid { tr }) => body(Named::AlreadyPaid, Some(*tr)),
+        match answer {
+            Ok(CheckoutAnswer::Paid { tr }) => body(Named::Paid, Some(tr)),
+            Ok(CheckoutAnswer::AlreadyPaid { tr }) => body(Named::AlreadyPaid, Some(tr)),
             Ok(CheckoutAnswer::Failed { tr, why }) => {
-                CheckoutBody { why: Some(why.name().to_owned()), ..body(Named::Failed, Some(*tr)) }
+                CheckoutBody { why: Some(why.name().to_owned()), ..body(Named::Failed, Some(tr)) }
             }
             Ok(CheckoutAnswer::Open { tr, waits }) => {
-                let Waits { sides: Sides { pay, stock }, cancelling, since, deadline } = *waits;
+                let Waits { sides: Sides { pay, stock }, cancelling, since, deadline } = waits;
                 let waits = Some(WaitsBody { pay, stock, cancelling, since, deadline });
-                CheckoutBody { waits, ..body(Named::Open, Some(*tr)) }
+                CheckoutBody { waits, ..body(Named::Open, Some(tr)) }
             }
-            Err(CheckoutRefusal::UnknownOrder) => body(Named::UnknownOrder, None),
-            Err(CheckoutRefusal::NotNow(state)) => {
+            Err(ShopRefusal::UnknownOrder(_)) => body(Named::UnknownOrder, None),
+            Err(ShopRefusal::NotNow { state, .. }) => {
                 let named = Some(state.name().to_owned());
                 CheckoutBody { state: named, ..body(Named::NotNow, state.tr_num()) }
             }
-            Err(CheckoutRefusal::KeyReused) => body(Named::KeyReused, None),
-            Err(CheckoutRefusal::KeysFull) => body(Named::KeysFull, None),
-            Err(CheckoutRefusal::TriesUsedUp) => body(Named::TriesUsedUp, None),
-            Err(CheckoutRefusal::Other(why)) => {
-                CheckoutBody { why: Some(why.clone()), ..body(Named::Refused, None) }
-            }
+            Err(ShopRefusal::KeyReused) => body(Named::KeyReused, None),
+            Err(ShopRefusal::Full { what: KEYS, .. }) => body(Named::KeysFull, None),
+            Err(ShopRefusal::TriesUsedUp(_)) => body(Named::TriesUsedUp, None),
+            // No command of the database profile is refused for anything else today.
+            Err(other) => CheckoutBody { why: Some(other.to_string()), ..body(Named::Refused, None) },
         }
     }
+}
 
-    pub(super) fn read(self) -> Result<CheckoutNotice, Poison> {
-        let tr = self.tr.map(TrNum::try_from).transpose();
-        let tr = tr.map_err(|error| Poison::field("tr", error.to_string()))?;
-        let needed = || tr.ok_or_else(|| Poison::field("tr", "is missing"));
-        let answer = match self.answer {
+impl TryFrom<CheckoutBody> for CheckoutNotice {
+    type Error = Poison;
+
+    fn try_from(body: CheckoutBody) -> Result<CheckoutNotice, Poison> {
+        let order = || body.order.0.clone();
+        let needed = || body.tr.ok_or_else(|| Poison::field("tr", "is missing"));
+        let answer = match body.answer {
             Named::Paid => Ok(CheckoutAnswer::Paid { tr: needed()? }),
             Named::AlreadyPaid => Ok(CheckoutAnswer::AlreadyPaid { tr: needed()? }),
             Named::Failed => {
-                let named = |why: &Why| Some(why.name()) == self.why.as_deref();
+                let named = |why: &Why| Some(why.name()) == body.why.as_deref();
                 let why = Why::ALL.into_iter().find(named);
                 let why = why.ok_or_else(|| Poison::field("why", "is not known"))?;
                 Ok(CheckoutAnswer::Failed { tr: needed()?, why })
             }
             Named::Open => {
-                let waits = self.waits.ok_or_else(|| Poison::field("waits", "is missing"))?;
+                let waits = body.waits.ok_or_else(|| Poison::field("waits", "is missing"))?;
                 let WaitsBody { pay, stock, cancelling, since, deadline } = waits;
                 let waits = Waits { sides: Sides { pay, stock }, cancelling, since, deadline };
                 Ok(CheckoutAnswer::Open { tr: needed()?, waits })
             }
-            Named::UnknownOrder => Err(CheckoutRefusal::UnknownOrder),
-            Named::NotNow => Err(CheckoutRefusal::NotNow(match self.state.as_deref() {
-                Some("not_paid") => OrderState::NotPaid(tr),
-                Some("pending") => OrderState::Pending(needed()?),
-                Some("paid") => OrderState::Paid(needed()?),
-                Some("cancelling") => OrderState::Cancelling(needed()?),
-                _ => return Err(Poison::field("state", "is not known")),
-            })),
-            Named::KeyReused => Err(CheckoutRefusal::KeyReused),
-            Named::KeysFull => Err(CheckoutRefusal::KeysFull),
-            Named::TriesUsedUp => Err(CheckoutRefusal::TriesUsedUp),
-            Named::Refused => Err(CheckoutRefusal::Other(self.why.unwrap_or_default())),
+            Named::UnknownOrder => Err(ShopRefusal::UnknownOrder(order())),
+            Named::NotNow => {
+                let state = match body.state.as_deref() {
+                    Some("not_paid") => OrderState::NotPaid(body.tr),
+                    Some("pending") => OrderState::Pending(needed()?),
+                    Some("paid") => OrderState::Paid(needed()?),
+                    Some("cancelling") => OrderState::Cancelling(needed()?),
+                    _ => return Err(Poison::field("state", "is not known")),
+                };
+                Err(ShopRefusal::NotNow { order: order(), state })
+            }
+            Named::KeyReused => Err(ShopRefusal::KeyReused),
+            Named::KeysFull => Err(ShopRefusal::Full { what: KEYS, max: KEYS_PER_CHECKOUT_MAX }),
+            Named::TriesUsedUp => Err(ShopRefusal::TriesUsedUp(order())),
+            Named::Refused => Err(ShopRefusal::TooLarge(body.why.clone().unwrap_or_default())),
         };
-        Ok(CheckoutNotice { order: self.order.0, answer })
+        Ok(CheckoutNotice { order: body.order.0, answer })
     }
 }

@@ -92,7 +92,7 @@ impl<'m> Work<'m> for Callbacks<'_, 'm> {
 }
 
 fn wanted_by(notification: &Notification) -> impl Iterator<Item = Wanted> + use<> {
-    let Notification { trace, to, ref notice } = *notification;
+    let Notification { trace, ref notice } = *notification;
     let (transfer, answers_prepare) = match notice {
         Notice::Transfer(TransferNotice { transfer, kind, party, .. }) => {
             (Some(*transfer), (*kind, *party) == (NotificationKind::Refused, Party::Payer))
@@ -100,7 +100,7 @@ fn wanted_by(notification: &Notification) -> impl Iterator<Item = Wanted> + use<
         Notice::Answer(Answer { transfer, asked, .. }) => (*transfer, *asked == Asked::Prepare),
         Notice::Alarm(_) | Notice::Checkout(_) => (None, false),
     };
-    let to = to.unwrap_or(HUB);
+    let to = notice.to().unwrap_or(HUB);
     let wanted = move |message| Wanted { to, transfer, message, trace, answers_prepare };
     notification.callbacks().into_iter().map(wanted)
 }

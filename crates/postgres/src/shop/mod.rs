@@ -85,7 +85,7 @@ impl Outbox<'_> {
     /// Tells everybody who waits for the order how its try ended.
     fn tell_end(&mut self, order: &OrderId, answer: CheckoutAnswer) {
         let notice = CheckoutNotice { order: order.clone(), answer: Ok(answer) };
-        self.send(&Notification { trace: TraceId::NOBODY, to: None, notice: Notice::Checkout(notice) });
+        self.send(&Notification { trace: TraceId::NOBODY, notice: Notice::Checkout(notice) });
     }
 
     /// What the shop's decision says to others.

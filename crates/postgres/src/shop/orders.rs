@@ -4,12 +4,10 @@
 use std::collections::BTreeSet;
 
 use holdfast_domain::shop::{
-    CheckoutAnswer, OrderId, OrderState, ShopCommand, ShopOutcome, Why, decide_asked,
+    CheckoutAnswer, OrderId, OrderState, ShopCommand, ShopOutcome, ShopRefusal, Why, decide_asked,
 };
 use holdfast_domain::tokens::Name;
-use holdfast_messages::{
-    CheckoutNotice, CheckoutRefusal, Notice, Notification, OrderCommand, OrderMessage, TraceId,
-};
+use holdfast_messages::{CheckoutNotice, Notice, Notification, OrderCommand, OrderMessage, TraceId};
 
 use super::load::Lock;
 use super::rows::ShopRows;
@@ -82,24 +80,22 @@ const fn key(message: &OrderMessage) -> Option<&Name> {
 }
 
 /// The answer to a command that is not to be decided.
-fn answer_known(rows: &ShopRows, message: &OrderMessage) -> Option<Result<CheckoutAnswer, CheckoutRefusal>> {
+fn answer_known(rows: &ShopRows, message: &OrderMessage) -> Option<Result<CheckoutAnswer, ShopRefusal>> {
     answered_before(rows, message).or_else(|| about_another_try(rows, message).map(Err))
 }
 
 /// The refusal of a command that ends another try than the one that waits. What is asked before it in the same batch begins no
 /// try while that one is not over, and ends none without the answers of its sides: so the row tells, as it was loaded.
-fn about_another_try(rows: &ShopRows, message: &OrderMessage) -> Option<CheckoutRefusal> {
+fn about_another_try(rows: &ShopRows, message: &OrderMessage) -> Option<ShopRefusal> {
     let OrderCommand::Cancel { tr: Some(tr) } = message.command else { return None };
     let state = rows.order_row(&message.order)?.order.state;
-    (state != OrderState::Pending(tr)).then_some(CheckoutRefusal::NotNow(state))
+    let order = message.order.clone();
+    (state != OrderState::Pending(tr)).then_some(ShopRefusal::NotNow { order, state })
 }
 
 /// The answer to a command that comes again after the try that it began has failed. Decided anew it would begin another, and
 /// nobody has asked for that.
-fn answered_before(
-    rows: &ShopRows,
-    message: &OrderMessage,
-) -> Option<Result<CheckoutAnswer, CheckoutRefusal>> {
+fn answered_before(rows: &ShopRows, message: &OrderMessage) -> Option<Result<CheckoutAnswer, ShopRefusal>> {
     let row = rows.order_row(&message.order)?;
     let began = rows.started_by.get(&message.order).filter(|trace| **trace != TraceId::NOBODY)?;
     let OrderState::NotPaid(Some(tr)) = row.order.state else { return None };
@@ -120,18 +116,18 @@ impl ShopRows {
     }
 }
 
-fn answer(outcome: &ShopOutcome) -> Result<CheckoutAnswer, CheckoutRefusal> {
+fn answer(outcome: &ShopOutcome) -> Result<CheckoutAnswer, ShopRefusal> {
     match outcome {
         ShopOutcome::Checkout(answer) => Ok(*answer),
-        ShopOutcome::Refused(refusal) => Err(CheckoutRefusal::of(refusal)),
+        ShopOutcome::Refused(refusal) => Err(refusal.clone()),
         other => unreachable!("a command about an order is answered by how it stands, not by {other:?}"),
     }
 }
 
 impl Outbox<'_> {
     /// Tells whoever asked.
-    fn tell(&mut self, message: &OrderMessage, answer: Result<CheckoutAnswer, CheckoutRefusal>) {
+    fn tell(&mut self, message: &OrderMessage, answer: Result<CheckoutAnswer, ShopRefusal>) {
         let notice = Notice::Checkout(CheckoutNotice { order: message.order.clone(), answer });
-        self.send(&Notification { trace: message.trace, to: None, notice });
+        self.send(&Notification { trace: message.trace, notice });
     }
 }

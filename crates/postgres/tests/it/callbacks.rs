@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use holdfast_domain::callbacks::{CallbackMessage, NO_TRANSFER};
 use holdfast_domain::command::{Command, SetEndpoint};
-use holdfast_domain::effects::{Asked, LimitAlarm};
+use holdfast_domain::effects::Asked;
 use holdfast_domain::ids::{AccountId, HUB, ParticipantId, TransferId};
 use holdfast_domain::money::{Amount, Balance};
 use holdfast_domain::transfers::TransferState;
-use holdfast_messages::{Answer, Notice, Notification, TraceId};
+use holdfast_messages::{Alarm, Answer, Notice, Notification, TraceId};
 use holdfast_postgres::{Batch, Claim, DueCallback, Failed, Given, Source, Step, Store};
 
 use crate::world::*;
@@ -84,6 +84,7 @@ fn endpoint(store: &mut Store, participant: ParticipantId, kind: &str) {
 
 fn put(trace: u128, to: u32, transfer: u128) -> Notification {
     let answer = Answer {
+        to: Some(ParticipantId(to)),
         asked: Asked::Lookup,
         repeat: false,
         transfer: Some(TransferId(transfer)),
@@ -94,12 +95,13 @@ fn put(trace: u128, to: u32, transfer: u128) -> Notification {
         value: Balance::ZERO,
         origin: None,
     };
-    Notification { trace: TraceId(trace), to: Some(ParticipantId(to)), notice: Notice::Answer(answer) }
+    Notification { trace: TraceId(trace), notice: Notice::Answer(answer) }
 }
 
 fn alarm(to: u32) -> Notification {
-    let alarm = LimitAlarm { account: AccountId(1), value: Balance(7), net_debit_cap: Amount(8) };
-    Notification { trace: TraceId::NOBODY, to: Some(ParticipantId(to)), notice: Notice::Alarm(alarm) }
+    let to = Some(ParticipantId(to));
+    let alarm = Alarm { to, account: AccountId(1), value: Balance(7), net_debit_cap: Amount(8) };
+    Notification { trace: TraceId::NOBODY, notice: Notice::Alarm(alarm) }
 }
 
 /// A database with two participants that want everything, and the office.

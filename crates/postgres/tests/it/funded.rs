@@ -69,7 +69,7 @@ fn told(node: &Node, id: u128) -> Vec<(u32, Option<TransferState>)> {
         Notice::Transfer(notice) if notice.transfer == TransferId(id) => Some(notice.state),
         _ => None,
     };
-    node.notifications.iter().filter_map(|told| Some((told.to?.0, of(&told.notice)?))).collect()
+    node.notifications.iter().filter_map(|told| Some((told.notice.to()?.0, of(&told.notice)?))).collect()
 }
 
 #[test]

@@ -272,7 +272,7 @@ impl Twins {
     fn compare_callbacks(&mut self) {
         let told = std::mem::take(&mut self.node.notifications);
         let of_node = told.iter().flat_map(|told| {
-            let to = told.to.unwrap_or(HUB);
+            let to = told.notice.to().unwrap_or(HUB);
             let transfer = if told.key().contains('-') { told.key().parse().unwrap() } else { NO_TRANSFER };
             told.callbacks().into_iter().map(move |message| (to, transfer, message))
         });

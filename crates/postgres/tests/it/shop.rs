@@ -1,7 +1,7 @@
 //! Checkouts over topics: both sides take, or neither does, however often and in whatever order messages come.
 
-use holdfast_domain::shop::{CheckoutAnswer, ShopCommand, TrNum, Why};
-use holdfast_messages::{CheckoutRefusal, Message, Notification, PayMessage, StockMessage, Topic, TraceId};
+use holdfast_domain::shop::{CheckoutAnswer, ShopCommand, ShopRefusal, TrNum, Why};
+use holdfast_messages::{Message, Notification, PayMessage, StockMessage, Topic, TraceId};
 use holdfast_postgres::{Batch, Incoming, Source};
 
 use crate::shop_world::*;
@@ -180,9 +180,9 @@ fn an_idempotency_key_gets_the_stored_answer() {
     let (again, state) = shop.run("o", checkout_under("k", 1));
     assert_eq!((again, state.as_str()), (Ok(failed(Why::Pay)), "not_paid"));
     let (other, _) = shop.run("o", checkout_under("k", 2));
-    assert_eq!(other, Err(CheckoutRefusal::KeyReused));
+    assert_eq!(other, Err(ShopRefusal::KeyReused));
     let (elsewhere, _) = shop.run("p", checkout_under("k", 1));
-    assert_eq!(elsewhere, Err(CheckoutRefusal::KeyReused));
+    assert_eq!(elsewhere, Err(ShopRefusal::KeyReused));
 
     // Who joins under a key gets the answer of the try that it joined.
     let first = shop.ask("o", checkout_under("k2", 1));
@@ -214,17 +214,17 @@ fn commands_are_refused_as_an_embedded_shop_refuses_them() {
     shop.stocked(&[("u", 100)], &[("i", 9, 5)], &[("o", "u", "i", 1)]);
     let trace = shop.ask("unknown", checkout());
     shop.drain();
-    assert_eq!(shop.answered(trace), Err(CheckoutRefusal::UnknownOrder));
+    assert_eq!(shop.answered(trace), Err(ShopRefusal::UnknownOrder(id("unknown"))));
     for command in [CANCEL, RETRY] {
         let (answer, state) = shop.run("o", command);
-        assert!(matches!(answer, Err(CheckoutRefusal::NotNow(_))), "{answer:?}");
+        assert!(matches!(answer, Err(ShopRefusal::NotNow { .. })), "{answer:?}");
         assert_eq!(state, "not_paid");
     }
     let (_, state) = shop.run("o", checkout());
     assert_eq!(state, "paid");
     for command in [CANCEL, RETRY] {
         let (answer, state) = shop.run("o", command);
-        assert!(matches!(answer, Err(CheckoutRefusal::NotNow(_))), "{answer:?}");
+        assert!(matches!(answer, Err(ShopRefusal::NotNow { .. })), "{answer:?}");
         assert_eq!(state, "paid");
     }
     shop.is_at_rest(&world);

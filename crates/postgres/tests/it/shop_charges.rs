@@ -79,7 +79,7 @@ impl Market {
         let mut calls = Vec::new();
         for told in &self.shop.told_parties {
             if matches!(&told.notice, Notice::Transfer(notice) if notice.transfer == id) {
-                calls.extend(told.callbacks().into_iter().map(|call| (told.to.unwrap().0, call)));
+                calls.extend(told.callbacks().into_iter().map(|call| (told.notice.to().unwrap().0, call)));
             }
         }
         calls

@@ -6,7 +6,6 @@ use holdfast_domain::shop::limits::INIT_ROWS_MAX;
 use holdfast_domain::shop::{
     CheckoutAnswer, OrderState, ShopCommand, ShopOutcome, ShopRefusal, TrNum, UserRow,
 };
-use holdfast_messages::CheckoutRefusal;
 
 use crate::shop_world::*;
 use crate::world::*;
@@ -193,7 +192,7 @@ fn tampering_is_found() {
             &[("o", "u", "i", 2), ("never", "u", "i", 2), ("open", "u", "i", 1)],
         );
         let (answer, state) = shop.run("o", checkout_under("k", 1));
-        assert!(state == "paid" && answer != Err(CheckoutRefusal::KeyReused));
+        assert!(state == "paid" && answer != Err(ShopRefusal::KeyReused));
         shop.asks("open", checkout(), &[Orders]);
         world.verify();
         world.notices(tamper, table);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use holdfast_domain::shop::callers::CheckoutState;
-use holdfast_domain::shop::{CheckoutAnswer, OrderState, ShopCommand, TrNum, Why};
-use holdfast_messages::{CheckoutRefusal, OrderCommand};
+use holdfast_domain::shop::{CheckoutAnswer, OrderState, ShopCommand, ShopRefusal, TrNum, Why};
+use holdfast_messages::OrderCommand;
 use holdfast_postgres::Point;
 
 use crate::shop_world::*;
@@ -161,8 +161,9 @@ fn a_cancel_that_comes_late_ends_no_later_try() {
     shop.turn(at, Orders);
     let after = shop.ask("o", cancel(TrNum::FIRST));
     shop.turns(at, &[Orders, Relay]);
-    let over = Err(CheckoutRefusal::NotNow(OrderState::NotPaid(Some(TrNum::FIRST))));
-    let later = Err(CheckoutRefusal::NotNow(OrderState::Pending(second)));
+    let refused = |state| Err(ShopRefusal::NotNow { order: id("o"), state });
+    let (over, later) =
+        (refused(OrderState::NotPaid(Some(TrNum::FIRST))), refused(OrderState::Pending(second)));
     assert_eq!((shop.answered(beside), shop.answered(after)), (over, later));
     assert_eq!(shop.state("o"), "pending");
     let meant = shop.ask("o", cancel(second));

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use holdfast_checkout::Coordinator;
 use holdfast_checkout::coordinator::LogBounds;
 use holdfast_domain::shop::{
-    Alarm, CheckoutAnswer, IdempotencyKey, OrderId, ShopCommand, ShopOutcome, TrNum, Whole, Why,
+    Alarm, CheckoutAnswer, IdempotencyKey, OrderId, ShopCommand, ShopOutcome, ShopRefusal, TrNum, Whole, Why,
 };
 use holdfast_domain::tokens::Fingerprint;
 use holdfast_messages::{
-    CheckoutRefusal, DeadLetter, Message, Notice, Notification, OrderCommand, OrderMessage, OutcomeMessage,
-    OutcomeOffset, PartitionBy, PayMessage, StockMessage, Topic, TraceId,
+    DeadLetter, Message, Notice, Notification, OrderCommand, OrderMessage, OutcomeMessage, OutcomeOffset,
+    PartitionBy, PayMessage, StockMessage, Topic, TraceId,
 };
 use holdfast_postgres::shop::{Bill, Pledge, Pledges, Rebuilt};
 use holdfast_postgres::tokens::{ClaimVerdict, WantedClaim};
@@ -57,7 +57,7 @@ pub enum Delivery {
 }
 
 /// The answer to a command.
-pub type Answered = Result<CheckoutAnswer, CheckoutRefusal>;
+pub type Answered = Result<CheckoutAnswer, ShopRefusal>;
 
 pub struct Shop {
     pub store: Store,
@@ -367,7 +367,7 @@ impl Shop {
                 let told = Notification::read(key.as_bytes(), value).unwrap();
                 match told.notice {
                     Notice::Checkout(ref notice) => {
-                        assert_eq!((told.to, told.callbacks()), (None, Vec::new()));
+                        assert_eq!((told.notice.to(), told.callbacks()), (None, Vec::new()));
                         self.told.push((told.trace, notice.order.clone(), notice.answer.clone()));
                     }
                     _ => self.told_parties.push(told),

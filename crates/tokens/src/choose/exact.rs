@@ -93,15 +93,7 @@ fn search(
     effort: Effort,
     random: &mut Random,
 ) -> Option<Vec<Pick>> {
-    let mut candidates: Vec<Pick> = Vec::with_capacity(effort.candidates);
-    'values: for (quantity, equals) in view.downwards(amount) {
-        for handle in equals.in_random_order(random).filter(|handle| view.passes(*handle)) {
-            if candidates.len() == effort.candidates {
-                break 'values;
-            }
-            candidates.push(Pick { handle, quantity });
-        }
-    }
+    let candidates = view.gather(view.downwards(amount), effort.candidates, random);
     let mut rest_sums = vec![0_u64; candidates.len() + 1];
     for place in (0..candidates.len()).rev() {
         rest_sums[place] = rest_sums[place + 1].saturating_add(candidates[place].quantity);

@@ -43,17 +43,3 @@ fn replace_last(view: &View<'_>, picks: &mut [Pick], missing: u64, random: &mut 
         *last = smaller;
     }
 }
-
-/// The largest tokens, at most `max_inputs`.
-pub(crate) fn largest(view: &View<'_>, max_inputs: usize, random: &mut Random) -> Vec<Pick> {
-    let mut picks = Vec::new();
-    for (quantity, equals) in view.downwards(u64::MAX) {
-        for handle in equals.in_random_order(random).filter(|handle| view.passes(*handle)) {
-            if picks.len() == max_inputs {
-                return picks;
-            }
-            picks.push(Pick { handle, quantity });
-        }
-    }
-    picks
-}

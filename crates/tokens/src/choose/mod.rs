@@ -100,6 +100,25 @@ impl<'a> View<'a> {
         Merged::new(self.lanes.iter().map(move |lane| lane.upwards(from)), false)
     }
 
+    /// The first `most` tokens of a walk that pass, equals in random order.
+    fn gather(
+        &self,
+        walk: impl Iterator<Item = (u64, Equals<'a>)>,
+        most: usize,
+        random: &mut Random,
+    ) -> Vec<Pick> {
+        let mut picks = Vec::with_capacity(most.min(EXACT_CANDIDATES_NO_CHANGE));
+        for (quantity, equals) in walk {
+            for handle in equals.in_random_order(random).filter(|handle| self.passes(*handle)) {
+                if picks.len() == most {
+                    return picks;
+                }
+                picks.push(Pick { handle, quantity });
+            }
+        }
+        picks
+    }
+
     /// A random token of exactly that quantity.
     fn one_of(&self, quantity: u64, random: &mut Random) -> Option<Pick> {
         let start = if self.lanes.len() > 1 { random.index(self.lanes.len()) } else { 0 };
@@ -186,7 +205,7 @@ pub(crate) fn choose(view: &View<'_>, want: &Want, random: &mut Random) -> Choic
             Choice::Found(spread::many_small(view, amount, max_inputs))
         }
         (_, Choice::Short | Choice::TooMany { .. }) if want.allow_shortfall => {
-            let picks = fewest::largest(view, max_inputs, random);
+            let picks = view.gather(view.downwards(u64::MAX), max_inputs, random);
             if picks.is_empty() { Choice::Short } else { Choice::Found(picks) }
         }
         (_, choice) => choice,

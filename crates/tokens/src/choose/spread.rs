@@ -64,15 +64,7 @@ pub(crate) fn random_cover(
             .min(largest)
     };
     let walk = view.upwards(from).chain(view.upwards(0).take_while(move |(quantity, _)| *quantity < from));
-    let mut drawn: Vec<Pick> = Vec::new();
-    'values: for (quantity, equals) in walk {
-        for handle in equals.in_random_order(random).filter(|handle| view.passes(*handle)) {
-            if drawn.len() == RANDOM_CANDIDATES_MAX {
-                break 'values;
-            }
-            drawn.push(Pick { handle, quantity });
-        }
-    }
+    let mut drawn = view.gather(walk, RANDOM_CANDIDATES_MAX, random);
     let mut sum = 0_u128;
     let mut taken = 0;
     while sum < u128::from(amount) && taken < drawn.len() {

@@ -49,17 +49,12 @@ pub(super) fn each_index_kind<S: TokenSelector>(make: &dyn Fn() -> S) {
 pub(super) fn one_lock_under_all_kinds<S: TokenSelector>(make: &dyn Fn() -> S) {
     for (scope, total) in scopes() {
         let selector = owned(make);
-        let mut held =
-            try_select(&selector, &SelectRequest::new("s1", scope, total), START).expect("all of it");
+        let all = SelectRequest::new("s1", scope, total);
+        let mut held = try_select(&selector, &all, START).expect("all of it");
         for (other, other_total) in scopes() {
             let balance = selector.balance(&other, START).expect("a balance");
             assert_eq!(balance.total, u128::from(other_total));
-            let shared = held.tokens.iter().filter(|token| match &other.owner {
-                Owner::Wallet(name) => token.kind.wallet == *name,
-                Owner::ExternalId(name) => token.kind.external_id.as_ref() == Some(name),
-                Owner::PublicKey(name) => token.kind.public_key.as_ref() == Some(name),
-                Owner::Any => true,
-            });
+            let shared = held.tokens.iter().filter(|token| other.owns(token));
             let locked: u64 = shared.map(|token| token.quantity).sum();
             assert_eq!(balance.locked, u128::from(locked), "{other:?}");
             if locked > 0 {
@@ -69,30 +64,15 @@ pub(super) fn one_lock_under_all_kinds<S: TokenSelector>(make: &dyn Fn() -> S) {
                 assert_eq!(refusal.funds().expect("numbers").earliest_expiry, Some(held.expires_at));
             }
             let after = selector.balance(&other, held.expires_at).expect("a balance");
-            assert_eq!(
-                (after.free, after.locked),
-                (u128::from(other_total), 0),
-                "the lease ends for all kinds"
-            );
+            let ended = (u128::from(other_total), 0);
+            assert_eq!((after.free, after.locked), ended, "the lease ends for all kinds");
             // The look into the future has ended the lease; lock again for the next scope.
             selector.release("s1", None, START).expect("released or ended");
-            let again =
-                try_select(&selector, &SelectRequest::new("s1", held_scope(&held), held_total(&held)), START);
-            let again = again.expect("free again");
+            let again = try_select(&selector, &all, START).expect("free again");
             assert_eq!(again.sum, held.sum);
             held = again;
         }
     }
-}
-
-fn held_scope(held: &crate::answer::Selection) -> Scope {
-    let (scope, _) =
-        scopes().into_iter().find(|(_, total)| u128::from(*total) == held.sum).expect("by its total");
-    scope
-}
-
-fn held_total(held: &crate::answer::Selection) -> u64 {
-    held.amount
 }
 
 pub(super) fn type_and_currency<S: TokenSelector>(make: &dyn Fn() -> S) {

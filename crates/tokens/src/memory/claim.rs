@@ -3,20 +3,20 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::decide::{Ask, Locks, decide};
+use super::decide::{Ask, Locks, decide, nothing_there};
 use super::mirrors::Bucket;
 use super::spenders::{Entry, Held, Parts, SpenderEntries, SpenderState};
-use super::stripe::{Lock, NO_LOCK, Stripe};
-use super::{After, MemorySelector};
+use super::stripe::{Lock, NO_LOCK, Stripe, Terms};
+use super::{After, MemorySelector, Stripes};
 use crate::answer::Selection;
 use crate::choose::lane::{Handle, Lane};
-use crate::choose::{Pick, Want};
+use crate::choose::{Pick, Shelf, Want};
 use crate::fingerprint::Fingerprint;
 use crate::limits::CLAIM_ATTEMPTS;
 use crate::random::Random;
 use crate::refusal::Refusal;
 use crate::request::{Owner, Predicate, SelectRequest};
-use crate::sync::Ordering;
+use crate::sync::{MutexGuard, Ordering};
 use crate::token::{Name, Token};
 
 /// Tokens chosen and set aside, for a host that writes them down before they are locked for good. It neither ends by itself
@@ -84,11 +84,8 @@ impl Locks for Bucket {
     }
 }
 
-/// What was taken.
-struct Taken {
-    tokens: Arc<[Token]>,
-    parts: Parts,
-}
+/// What was taken, and where its locks are.
+type Taken = (Arc<[Token]>, Parts);
 
 impl MemorySelector {
     /// Chooses and locks, or says what the spender holds already. `before` is what was known under the spender's lock.
@@ -112,7 +109,7 @@ impl MemorySelector {
             match &entry.state {
                 SpenderState::Spent(_) => return Err(in_use("it has spent already")),
                 SpenderState::Held(held) if self.is_live(held, now) => {
-                    return match (entry.body == body, held.pending) {
+                    return match (entry.body == body, held.terms.pending) {
                         (true, false) => Ok((Held::clone(held), false)),
                         (true, true) => Err(in_use(crate::refusal::NOT_DECIDED)),
                         (false, _) => Err(in_use("it holds a selection of another request")),
@@ -163,32 +160,21 @@ impl MemorySelector {
             },
             filter: &request.filter,
             test: tested.then_some(&test),
+            look: begin == Begin::Look,
         };
         let claim = self.next_number();
-        let draft = Draft {
-            spender: &request.spender,
+        let terms = Terms {
             claim,
             fence: claim,
             since: now,
             expires_at: now.saturating_add(request.lease_ms),
             pending: begin == Begin::Pending,
-            look: begin == Begin::Look,
         };
-        let taken = match &request.scope.owner {
-            Owner::Wallet(wallet) => self.take_from_wallet(wallet, request, &ask, &draft, random, after)?,
-            _ => self.take_from_mirror(request, &ask, &draft, random, after)?,
+        let (tokens, parts) = match &request.scope.owner {
+            Owner::Wallet(wallet) => self.take_from_wallet(wallet, request, &ask, terms, random, after)?,
+            _ => self.take_from_mirror(request, &ask, terms, random, after)?,
         };
-        let held = Held {
-            claim,
-            fence: draft.fence,
-            since: now,
-            expires_at: draft.expires_at,
-            amount: request.amount,
-            sum: taken.tokens.iter().map(|token| u128::from(token.quantity)).sum(),
-            pending: draft.pending,
-            tokens: taken.tokens,
-            parts: taken.parts,
-        };
+        let held = Held::new(terms, request.amount, tokens, parts);
         let (spender, state) = (request.spender.clone(), SpenderState::Held(Box::new(held.clone())));
         entries.add(Entry { spender, body, state });
         Ok(held)
@@ -199,14 +185,14 @@ impl MemorySelector {
         wallet: &str,
         request: &SelectRequest,
         ask: &Ask<'_>,
-        draft: &Draft<'_>,
+        terms: Terms,
         random: &mut Random,
         after: &mut After,
     ) -> Result<Taken, Refusal> {
         let (token_type, currency) = (&request.scope.token_type, &request.scope.currency);
         let hash = self.pool_hash(wallet, token_type, currency);
         let mut stripe = self.stripe(self.stripe_number(hash));
-        self.reclaim(&mut stripe, draft.since, after);
+        self.reclaim(&mut stripe, terms.since, after);
         let numbers =
             stripe.pool(hash, wallet, token_type, currency).map_or(&[][..], |pool| pool.lanes.all());
         let lanes = numbers.iter().filter_map(|number| stripe.lanes.get(*number));
@@ -232,14 +218,14 @@ impl MemorySelector {
                 return Err(refusal);
             }
         };
-        if draft.look {
+        if ask.look {
             return Err(Refusal::Contention { attempts: 0 });
         }
         let lane = if let [only] = numbers { Some(*only) } else { None };
-        let part = self.lock_picks(&mut stripe, &picks, lane, draft);
-        let tokens = picks.iter().map(|pick| tokens_at(&stripe, pick.handle).clone()).collect();
+        let part = self.lock_picks(&mut stripe, &picks, lane, &request.spender, terms);
+        let tokens = picks.iter().map(|pick| stripe.token(pick.handle).clone()).collect();
         count(&mut stripe, picks.len());
-        Ok(Taken { tokens, parts: Parts::One([part]) })
+        Ok((tokens, Parts::One([part])))
     }
 
     /// Chooses from the mirror, then locks the stripes of the chosen and looks again. All or nothing: a token that is gone
@@ -248,17 +234,15 @@ impl MemorySelector {
         &self,
         request: &SelectRequest,
         ask: &Ask<'_>,
-        draft: &Draft<'_>,
+        terms: Terms,
         random: &mut Random,
         after: &mut After,
     ) -> Result<Taken, Refusal> {
         self.keep_index(request.scope.owner.kind())?;
         for _ in 0..CLAIM_ATTEMPTS {
-            self.reclaim_everywhere(draft.since, after);
+            self.reclaim_everywhere(terms.since, after);
             let proposed = self.mirrors.read(&request.scope, |bucket| {
-                let Some(bucket) = bucket else {
-                    return decide(&mut [], &Nobody, &Nobody, ask, random).map(|_| vec![]);
-                };
+                let Some(bucket) = bucket else { return Err(nothing_there(ask)) };
                 let mut lanes: Vec<&Lane> =
                     bucket.lanes.iter().filter(|lane| !lane.is_empty() && ask.takes(lane)).collect();
                 let picks = decide(&mut lanes, bucket, bucket, ask, random)?;
@@ -271,14 +255,12 @@ impl MemorySelector {
                     return Err(refusal);
                 }
             };
-            if draft.look {
+            if ask.look {
                 return Err(Refusal::Contention { attempts: 0 });
             }
-            let mut numbers: Vec<u32> = proposed.iter().map(|(pick, _)| pick.handle.stripe()).collect();
-            numbers.sort_unstable();
-            numbers.dedup();
-            let mut stripes = self.stripes(numbers.clone());
-            let all_there = proposed.iter().all(|(pick, token)| {
+            let (picks, tokens): (Vec<Pick>, Vec<Token>) = proposed.into_iter().unzip();
+            let mut stripes = self.stripes(picks.iter().map(|pick| pick.handle.stripe()).collect());
+            let all_there = picks.iter().zip(&tokens).all(|(pick, token)| {
                 let stripe = stripes.get(pick.handle.stripe());
                 let slot = stripe.slots.get(pick.handle.slot());
                 slot.is_some_and(|slot| slot.lock == NO_LOCK && slot.token == *token)
@@ -287,35 +269,41 @@ impl MemorySelector {
                 stripes.guards[0].counters.conflicts += 1;
                 continue;
             }
-            let mut parts = Vec::with_capacity(numbers.len());
-            for number in numbers {
-                let here =
-                    proposed.iter().map(|(pick, _)| *pick).filter(|pick| pick.handle.stripe() == number);
-                let picks: Vec<Pick> = here.collect();
-                parts.push(self.lock_picks(stripes.get(number), &picks, None, draft));
-            }
-            count(&mut stripes.guards[0], proposed.len());
-            let tokens = proposed.into_iter().map(|(_, token)| token).collect();
-            return Ok(Taken { tokens, parts: Parts::new(&parts) });
+            let parts = self.lock_in_stripes(&mut stripes, &picks, &request.spender, terms);
+            count(&mut stripes.guards[0], picks.len());
+            return Ok((tokens.into(), parts));
         }
         Err(Refusal::Contention { attempts: CLAIM_ATTEMPTS })
     }
 
+    /// Locks free tokens of these stripes, some in each. Returns where the locks are.
+    pub(crate) fn lock_in_stripes(
+        &self,
+        stripes: &mut Stripes<'_>,
+        picks: &[Pick],
+        spender: &Name,
+        terms: Terms,
+    ) -> Parts {
+        let lock_here = |stripe: &mut MutexGuard<'_, Stripe>| {
+            let here = |pick: &&Pick| pick.handle.stripe() == stripe.number;
+            let picks: Vec<Pick> = picks.iter().filter(here).copied().collect();
+            self.lock_picks(stripe, &picks, None, spender, terms)
+        };
+        stripes.guards.iter_mut().map(lock_here).collect()
+    }
+
     /// Locks free tokens of one stripe; `lane` is theirs if they have only one. Returns where the lock is.
-    pub(crate) fn lock_picks(
+    fn lock_picks(
         &self,
         stripe: &mut Stripe,
         picks: &[Pick],
         lane: Option<u32>,
-        draft: &Draft<'_>,
+        spender: &Name,
+        terms: Terms,
     ) -> (u32, u32) {
         let lock = Lock {
-            spender: draft.spender.clone(),
-            claim: draft.claim,
-            fence: draft.fence,
-            since: draft.since,
-            expires_at: draft.expires_at,
-            pending: draft.pending,
+            spender: spender.clone(),
+            terms,
             broken: false,
             slots: picks.iter().map(|pick| pick.handle.slot()).collect(),
         };
@@ -335,39 +323,9 @@ impl MemorySelector {
         let lock = stripe.locks.get(number).expect("the caller has it");
         for slot in lock.slots.all() {
             let handle = Handle::new(stripe.number, *slot);
-            self.mirrors.lock(kinds, tokens_at(stripe, handle), handle, &lock.spender, lock.end());
+            self.mirrors.lock(kinds, stripe.token(handle), handle, &lock.spender, lock.end());
         }
     }
-}
-
-/// A lock to be.
-#[derive(Clone, Debug)]
-pub(crate) struct Draft<'a> {
-    pub(crate) spender: &'a Name,
-    pub(crate) claim: u64,
-    pub(crate) fence: u64,
-    pub(crate) since: i64,
-    pub(crate) expires_at: i64,
-    pub(crate) pending: bool,
-    /// Whether no lock is to be made after all.
-    pub(crate) look: bool,
-}
-
-/// The scope of somebody unknown.
-struct Nobody;
-
-impl crate::choose::Shelf for Nobody {
-    fn token(&self, _: Handle) -> &Token {
-        unreachable!("nobody has no tokens")
-    }
-}
-
-impl Locks for Nobody {
-    fn each(&self, _: &mut dyn FnMut(&Token, &Name, i64)) {}
-}
-
-fn tokens_at(stripe: &Stripe, handle: Handle) -> &Token {
-    crate::choose::Shelf::token(stripe, handle)
 }
 
 fn count(stripe: &mut Stripe, inputs: usize) {

@@ -20,6 +20,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) filter: &'a Filter,
     /// Attributes and predicate; issuer and notary are lanes.
     pub(crate) test: Option<&'a dyn Fn(&Token) -> bool>,
+    /// Whether only the answer is wanted and no lock.
+    pub(crate) look: bool,
 }
 
 impl Ask<'_> {
@@ -84,6 +86,11 @@ fn rank(picks: &[Pick], want: &Want) -> (u128, bool, usize) {
     (amount.saturating_sub(sum), exact_counts && sum != amount, inputs)
 }
 
+/// The refusal where there is not one token of the scope.
+pub(crate) fn nothing_there(ask: &Ask<'_>) -> Refusal {
+    Refusal::InsufficientFunds(Box::new(Funds { amount: ask.want.amount, ..Funds::default() }))
+}
+
 fn refuse(failed: &[(&[&Lane], Choice)], shelf: &dyn Shelf, locks: &dyn Locks, ask: &Ask<'_>) -> Refusal {
     let amount = u128::from(ask.want.amount);
     let mut best: Option<(Funds, &Choice)> = None;
@@ -97,9 +104,7 @@ fn refuse(failed: &[(&[&Lane], Choice)], shelf: &dyn Shelf, locks: &dyn Locks, a
             best = Some((funds, choice));
         }
     }
-    let Some((mut funds, choice)) = best else {
-        return Refusal::InsufficientFunds(Box::new(Funds { amount: ask.want.amount, ..Funds::default() }));
-    };
+    let Some((mut funds, choice)) = best else { return nothing_there(ask) };
     name_holders(&mut funds, locks, ask);
     let funds = Box::new(funds);
     match choice {

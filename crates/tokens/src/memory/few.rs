@@ -1,20 +1,20 @@
-//! Numbers of which there is nearly always one: kept in place then, without memory of their own.
+//! Numbers or places of which there is nearly always one: kept in place then, without memory of their own.
 
 #[derive(Clone, Debug)]
-pub(crate) enum Few {
-    One([u32; 1]),
-    Many(Vec<u32>),
+pub(crate) enum Few<T> {
+    One([T; 1]),
+    Many(Vec<T>),
 }
 
-impl Default for Few {
+impl<T> Default for Few<T> {
     fn default() -> Self {
         Few::Many(Vec::new())
     }
 }
 
-impl FromIterator<u32> for Few {
-    fn from_iter<I: IntoIterator<Item = u32>>(numbers: I) -> Self {
-        let mut rest = numbers.into_iter();
+impl<T> FromIterator<T> for Few<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(all: I) -> Self {
+        let mut rest = all.into_iter();
         match (rest.next(), rest.next()) {
             (None, _) => Few::default(),
             (Some(one), None) => Few::One([one]),
@@ -28,23 +28,23 @@ impl FromIterator<u32> for Few {
     }
 }
 
-impl Few {
-    pub(crate) fn all(&self) -> &[u32] {
+impl<T: Copy + PartialEq> Few<T> {
+    pub(crate) fn all(&self) -> &[T] {
         match self {
             Few::One(one) => one,
             Few::Many(many) => many,
         }
     }
 
-    pub(crate) fn push(&mut self, number: u32) {
-        *self = self.all().iter().copied().chain([number]).collect();
+    pub(crate) fn push(&mut self, new: T) {
+        *self = self.all().iter().copied().chain([new]).collect();
     }
 
-    pub(crate) fn remove(&mut self, number: u32) {
+    pub(crate) fn remove(&mut self, gone: T) {
         match self {
-            Few::One([one]) if *one == number => *self = Few::default(),
+            Few::One([one]) if *one == gone => *self = Few::default(),
             Few::One(_) => {}
-            Few::Many(many) => many.retain(|other| *other != number),
+            Few::Many(many) => many.retain(|other| *other != gone),
         }
     }
 }

@@ -4,7 +4,6 @@ use super::spenders::Held;
 use super::{After, MemorySelector, Stripes};
 use crate::answer::Lease;
 use crate::refusal::Refusal;
-use crate::request::check_lease;
 
 pub(crate) fn lost(spender: &str, reason: &'static str) -> Refusal {
     Refusal::LeaseLost { spender: spender.into(), reason }
@@ -15,7 +14,7 @@ impl MemorySelector {
     pub(crate) fn is_live(&self, held: &Held, now: i64) -> bool {
         held.parts.all().iter().all(|(stripe, number)| {
             let stripe = self.stripe(*stripe);
-            stripe.lock_of(*number, held.claim).is_some_and(|lock| lock.is_live(now))
+            stripe.lock_of(*number, held.terms.claim).is_some_and(|lock| lock.is_live(now))
         })
     }
 
@@ -28,7 +27,7 @@ impl MemorySelector {
         now: i64,
     ) -> Result<(), Refusal> {
         for (stripe, number) in held.parts.all() {
-            match stripes.get(*stripe).lock_of(*number, held.claim) {
+            match stripes.get(*stripe).lock_of(*number, held.terms.claim) {
                 None => return Err(lost(spender, "its lease has ended and others may hold its tokens")),
                 Some(lock) if !lock.is_live(now) => return Err(lost(spender, "its lease has ended")),
                 Some(lock) if lock.broken => {
@@ -48,14 +47,14 @@ impl MemorySelector {
     pub(crate) fn free_parts(&self, held: &Held, after: &mut After) -> usize {
         if let [(stripe, number)] = held.parts.all() {
             let mut stripe = self.stripe(*stripe);
-            let standing = stripe.lock_of(*number, held.claim).is_some();
+            let standing = stripe.lock_of(*number, held.terms.claim).is_some();
             return if standing { self.free_lock(&mut stripe, *number, after).slots.all().len() } else { 0 };
         }
         let mut stripes = self.stripes(Self::part_stripes(held));
         let mut freed = 0;
         for (stripe, number) in held.parts.all() {
             let stripe = stripes.get(*stripe);
-            if stripe.lock_of(*number, held.claim).is_some() {
+            if stripe.lock_of(*number, held.terms.claim).is_some() {
                 freed += self.free_lock(stripe, *number, after).slots.all().len();
             }
         }
@@ -70,49 +69,37 @@ impl MemorySelector {
         now: i64,
     ) -> Result<Lease, Refusal> {
         let mut entries = self.spenders.entries(spender);
-        let Some(held) = entries.held_mut(spender).filter(|held| !held.pending) else {
+        let Some(held) = entries.held_mut(spender).filter(|held| !held.terms.pending) else {
             return Err(lost(spender, "it holds nothing"));
         };
-        if fence.is_some_and(|fence| fence != held.fence) {
+        if fence.is_some_and(|fence| fence != held.terms.fence) {
             return Err(lost(spender, "the fence is of another selection"));
         }
         let mut stripes = self.stripes(Self::part_stripes(held));
         self.check_live(&mut stripes, spender, held, now)?;
-        held.expires_at = expires_at;
+        held.terms.expires_at = expires_at;
         for (stripe, number) in held.parts.all() {
             let stripe = stripes.get(*stripe);
-            stripe.change_lock(*number, |lock| lock.expires_at = expires_at);
+            stripe.change_lock(*number, held.terms);
             self.note_end(stripe.number, expires_at);
             self.show_lock(stripe, *number);
         }
-        Ok(Lease { expires_at, fence: held.fence })
-    }
-
-    pub(crate) fn renew_for(
-        &self,
-        spender: &str,
-        fence: Option<u64>,
-        lease_ms: i64,
-        now: i64,
-    ) -> Result<Lease, Refusal> {
-        check_lease(lease_ms)?;
-        self.renew_until(spender, fence, now.saturating_add(lease_ms), now)
+        Ok(Lease { expires_at, fence: held.terms.fence })
     }
 
     /// Ends a spender's lock, whatever its lease. Pending claims are the host's to undo.
     pub(crate) fn end_lock(&self, spender: &str, fence: Option<u64>, now: i64) -> Result<usize, Refusal> {
-        let mut after = After::default();
-        let freed = {
+        self.then_finish(now, |after| {
             let mut entries = self.spenders.entries(spender);
             let held = entries.take_held(spender, |held| match fence {
-                _ if held.pending => Ok(false),
-                Some(fence) if fence != held.fence => Err(lost(spender, "the fence is of another selection")),
+                _ if held.terms.pending => Ok(false),
+                Some(fence) if fence != held.terms.fence => {
+                    Err(lost(spender, "the fence is of another selection"))
+                }
                 _ => Ok(true),
             })?;
             let Some(held) = held else { return Ok(0) };
-            self.free_parts(&held, &mut after)
-        };
-        self.finish(after, now);
-        Ok(freed)
+            Ok(self.free_parts(&held, after))
+        })
     }
 }

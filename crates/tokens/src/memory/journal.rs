@@ -7,10 +7,11 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use super::claim::{Begin, Claim, Claimed, Draft};
+use super::claim::{Begin, Claim, Claimed};
 use super::hold::lost;
 use super::ids::Known;
-use super::spenders::{Entry, Held, Parts, SpenderEntries, SpenderState};
+use super::spenders::{Entry, Held, SpenderEntries, SpenderState};
+use super::stripe::Terms;
 use super::waiting::claimed;
 use super::{After, MemorySelector, Stripes};
 use crate::answer::{Lease, LockRecord, Restored, Selection, Transaction};
@@ -46,9 +47,9 @@ impl MemorySelector {
         now: i64,
         random: &mut Random,
     ) -> Result<Claimed, Refusal> {
-        let mut after = After::default();
-        let outcome = self.claim_inner(request, predicate, Begin::Pending, now, random, &mut after);
-        self.finish(after, now);
+        let outcome = self.then_finish(now, |after| {
+            self.claim_inner(request, predicate, Begin::Pending, now, random, after)
+        });
         outcome.map(|(held, new)| claimed(request.spender.clone(), held, new))
     }
 
@@ -58,13 +59,14 @@ impl MemorySelector {
     pub fn confirm(&self, claim: &Claim, fence: u64, expires_at: i64) -> Result<Selection, Refusal> {
         let spender = &claim.spender;
         let mut entries = self.spenders.entries(spender);
-        let found = entries.held_mut(spender).filter(|held| held.claim == claim.number);
-        let held = found.filter(|held| held.pending || held.fence == fence);
+        let found = entries.held_mut(spender).filter(|held| held.terms.claim == claim.number);
+        let held = found.filter(|held| held.terms.pending || held.terms.fence == fence);
         let held = held.ok_or_else(|| lost(spender, "there is no such claim"))?;
-        if held.pending {
+        if held.terms.pending {
+            let since = held.terms.since;
             let mut stripes = self.stripes(Self::part_stripes(held));
-            self.check_live(&mut stripes, spender, held, held.since)?;
-            self.settle_claim(&mut stripes, held, fence, held.since, expires_at);
+            self.check_live(&mut stripes, spender, held, since)?;
+            self.settle_claim(&mut stripes, held, fence, since, expires_at);
         }
         Ok(held.selection(spender.clone()))
     }
@@ -78,12 +80,10 @@ impl MemorySelector {
         since: i64,
         expires_at: i64,
     ) {
-        (held.pending, held.fence, held.since, held.expires_at) = (false, fence, since, expires_at);
+        held.terms = Terms { fence, since, expires_at, pending: false, ..held.terms };
         for (stripe, number) in held.parts.all() {
             let stripe = stripes.get(*stripe);
-            stripe.change_lock(*number, |lock| {
-                (lock.pending, lock.fence, lock.since, lock.expires_at) = (false, fence, since, expires_at);
-            });
+            stripe.change_lock(*number, held.terms);
             self.note_end(stripe.number, expires_at);
             self.show_lock(stripe, *number);
         }
@@ -92,15 +92,14 @@ impl MemorySelector {
 
     /// Gives a claim's tokens back. `false` if it was confirmed or undone before, or gave way to the log.
     pub fn undo(&self, claim: &Claim, now: i64) -> bool {
-        let mut after = After::default();
-        {
+        self.then_finish(now, |after| {
             let mut entries = self.spenders.entries(&claim.spender);
-            let ours = |held: &Held| Ok::<_, Infallible>(held.pending && held.claim == claim.number);
+            let ours =
+                |held: &Held| Ok::<_, Infallible>(held.terms.pending && held.terms.claim == claim.number);
             let Ok(Some(held)) = entries.take_held(&claim.spender, ours) else { return false };
-            self.free_parts(&held, &mut after);
-        }
-        self.finish(after, now);
-        true
+            self.free_parts(&held, after);
+            true
+        })
     }
 
     /// Locks the recorded tokens. `now` is the record's time: a lock whose lease had ended by then gives way. A lock of the
@@ -110,10 +109,7 @@ impl MemorySelector {
     /// lock, as with [`MemorySelector::confirm`]; on others it gives way, and its tokens are free even if the record is
     /// refused. A pending claim of another spender loses the recorded tokens: its confirm fails and its undo frees the rest.
     pub fn apply_lock(&self, record: &LockRecord, now: i64) -> Result<(), Refusal> {
-        let mut after = After::default();
-        let outcome = self.apply_lock_inner(record, now, &mut after);
-        self.finish(after, now);
-        outcome
+        self.then_finish(now, |after| self.apply_lock_inner(record, now, after))
     }
 
     fn apply_lock_inner(&self, record: &LockRecord, now: i64, after: &mut After) -> Result<(), Refusal> {
@@ -123,8 +119,10 @@ impl MemorySelector {
             return Ok(());
         }
         match entries.find(spender).map(|entry| entry.state.clone()) {
-            Some(SpenderState::Held(held)) if held.fence == record.fence && !held.pending => return Ok(()),
-            Some(SpenderState::Held(held)) if !held.pending && self.is_live(&held, now) => {
+            Some(SpenderState::Held(held)) if held.terms.fence == record.fence && !held.terms.pending => {
+                return Ok(());
+            }
+            Some(SpenderState::Held(held)) if !held.terms.pending && self.is_live(&held, now) => {
                 let reason = "it holds another selection";
                 return Err(Refusal::SpenderInUse { spender: spender.clone(), reason });
             }
@@ -147,51 +145,28 @@ impl MemorySelector {
         if sorted.windows(2).any(|two| two[0] == two[1]) {
             return Err(Refusal::Invalid(format!("the lock of {spender} names a token twice")));
         }
-        let mut numbers: Vec<u32> = sorted.iter().map(|handle| handle.stripe()).collect();
-        numbers.dedup();
-        let mut stripes = self.stripes(numbers.clone());
-        numbers.iter().for_each(|number| self.reclaim(stripes.get(*number), now, after));
+        let mut stripes = self.stripes(handles.iter().map(|handle| handle.stripe()).collect());
+        stripes.guards.iter_mut().for_each(|stripe| self.reclaim(stripe, now, after));
         let mut tokens: Vec<Token> = Vec::with_capacity(handles.len());
         for (handle, id) in handles.iter().zip(record.ids.iter()) {
-            match stripes.get(handle.stripe()).slots.get(handle.slot()) {
-                Some(slot) if slot.token.id != *id => return Err(Refusal::TokenConsumed(id.clone())),
-                None => return Err(Refusal::TokenConsumed(id.clone())),
-                Some(slot) => tokens.push(slot.token.clone()),
+            let stripe = stripes.get(handle.stripe());
+            match stripe.slots.get(handle.slot()) {
+                Some(slot) if slot.token.id == *id => tokens.push(slot.token.clone()),
+                _ => return Err(Refusal::TokenConsumed(id.clone())),
             }
-            if stripes.get(handle.stripe()).is_locked_for_good(handle.slot()) {
+            if stripe.is_locked_for_good(handle.slot()) {
                 return Err(Refusal::Contention { attempts: 1 });
             }
         }
         for handle in &handles {
             stripes.get(handle.stripe()).take_from_claim(handle.slot());
         }
-        let draft = Draft {
-            spender,
-            claim: self.next_number(),
-            fence: record.fence,
-            since: record.since,
-            expires_at: record.expires_at,
-            pending: false,
-            look: false,
-        };
-        let mut parts = Vec::with_capacity(numbers.len());
-        for number in numbers {
-            let picks = handles.iter().zip(&tokens).filter(|(handle, _)| handle.stripe() == number);
-            let picks: Vec<Pick> =
-                picks.map(|(handle, token)| Pick { handle: *handle, quantity: token.quantity }).collect();
-            parts.push(self.lock_picks(stripes.get(number), &picks, None, &draft));
-        }
-        let held = Held {
-            claim: draft.claim,
-            fence: record.fence,
-            since: record.since,
-            expires_at: record.expires_at,
-            amount: record.amount,
-            sum: tokens.iter().map(|token| u128::from(token.quantity)).sum(),
-            pending: false,
-            tokens: tokens.into(),
-            parts: Parts::new(&parts),
-        };
+        let LockRecord { fence, since, expires_at, .. } = *record;
+        let terms = Terms { claim: self.next_number(), fence, since, expires_at, pending: false };
+        let pick = |(handle, token): (&Handle, &Token)| Pick { handle: *handle, quantity: token.quantity };
+        let picks: Vec<Pick> = handles.iter().zip(&tokens).map(pick).collect();
+        let parts = self.lock_in_stripes(&mut stripes, &picks, spender, terms);
+        let held = Held::new(terms, record.amount, tokens.into(), parts);
         entries.put(Entry {
             spender: spender.clone(),
             body: record.body,
@@ -204,7 +179,7 @@ impl MemorySelector {
     /// Whether the spender has a pending claim, whole, on exactly the recorded tokens. Then it is the lock from now on.
     fn claim_becomes_lock(&self, entries: &mut SpenderEntries<'_>, record: &LockRecord) -> bool {
         let spender = &record.spender;
-        let Some(held) = entries.held_mut(spender).filter(|held| held.pending) else { return false };
+        let Some(held) = entries.held_mut(spender).filter(|held| held.terms.pending) else { return false };
         if !same_tokens(&held.tokens, &record.ids) {
             return false;
         }
@@ -224,17 +199,14 @@ impl MemorySelector {
     pub fn apply_spend(&self, transaction: &Transaction, body: Fingerprint, now: i64) -> Result<(), Refusal> {
         let spender = &transaction.spender;
         self.update_inner(&transaction.consumed, transaction.produced.clone(), now)?;
-        let mut after = After::default();
-        {
+        self.then_finish(now, |after| {
             let mut entries = self.spenders.entries(spender);
             if let Some(held) = entries.held_mut(spender) {
-                let held = held.clone();
-                self.free_parts(&held, &mut after);
+                self.free_parts(held, after);
             }
             let state = SpenderState::Spent(Arc::new(transaction.clone()));
             entries.put(Entry { spender: spender.clone(), body, state });
-        }
-        self.finish(after, now);
+        });
         Ok(())
     }
 
@@ -266,7 +238,7 @@ impl MemorySelector {
         let mut candidates: Vec<(Entry, Held)> = Vec::new();
         self.spenders.each(|entry| {
             if let SpenderState::Held(held) = &entry.state
-                && !held.pending
+                && !held.terms.pending
             {
                 candidates.push((entry.clone(), Held::clone(held)));
             }
@@ -275,9 +247,9 @@ impl MemorySelector {
             let ids: Arc<[TokenId]> = held.tokens.iter().map(|token| token.id.clone()).collect();
             records.push(LockRecord {
                 spender: entry.spender,
-                fence: held.fence,
-                since: held.since,
-                expires_at: held.expires_at,
+                fence: held.terms.fence,
+                since: held.terms.since,
+                expires_at: held.terms.expires_at,
                 amount: held.amount,
                 body: entry.body,
                 ids,

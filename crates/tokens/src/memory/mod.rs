@@ -221,6 +221,7 @@ impl MemorySelector {
         name.clone()
     }
 
+    /// Takes bytes from the bound of the memory.
     fn reserve_bytes(&self, bytes: usize) -> Result<(), Refusal> {
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         if before.saturating_add(bytes) > self.config.bytes_max {
@@ -267,7 +268,7 @@ impl MemorySelector {
         while let Some(number) = stripe.first_expired(now) {
             let lock = self.free_lock(stripe, number, after);
             stripe.counters.lease_ends += 1;
-            after.ended.push((lock.spender, lock.claim));
+            after.ended.push((lock.spender, lock.terms.claim));
             any = true;
         }
         if any {
@@ -299,12 +300,20 @@ impl MemorySelector {
         }
     }
 
+    /// Makes a change, and then does what had to wait until no lock was held.
+    fn then_finish<T>(&self, now: i64, change: impl FnOnce(&mut After) -> T) -> T {
+        let mut after = After::default();
+        let outcome = change(&mut after);
+        self.finish(after, now);
+        outcome
+    }
+
     /// Does what had to wait until no lock was held.
     fn finish(&self, mut after: After, now: i64) {
         loop {
             for (spender, claim) in std::mem::take(&mut after.ended) {
                 let mut entries = self.spenders.entries(&spender);
-                let held = entries.held_mut(&spender).filter(|held| held.claim == claim).cloned();
+                let held = entries.held_mut(&spender).filter(|held| held.terms.claim == claim).cloned();
                 if let Some(held) = held {
                     // A lock over several stripes ends in all of them as soon as it ends in one.
                     self.free_parts(&held, &mut after);

@@ -107,8 +107,7 @@ impl MemorySelector {
         check_spend(request)?;
         let body = request.fingerprint();
         let spender = &request.spender;
-        let mut after = After::default();
-        let transaction = {
+        self.then_finish(now, |after| {
             let mut entries = self.spenders.entries(spender);
             let held = match entries.find(spender) {
                 None => return Err(lost(spender, "it holds nothing")),
@@ -118,16 +117,16 @@ impl MemorySelector {
                         let reason = "it has spent to other outputs";
                         return Err(Refusal::SpenderInUse { spender: spender.clone(), reason });
                     }
-                    SpenderState::Held(held) if held.pending => {
+                    SpenderState::Held(held) if held.terms.pending => {
                         return Err(lost(spender, "its claim is not confirmed"));
                     }
                     SpenderState::Held(held) => Held::clone(held),
                 },
             };
-            if request.fence.is_some_and(|fence| fence != held.fence) {
+            if request.fence.is_some_and(|fence| fence != held.terms.fence) {
                 return Err(lost(spender, "the fence is of another selection"));
             }
-            let id: Name = format!("{spender}#{}", held.fence).into();
+            let id: Name = format!("{spender}#{}", held.terms.fence).into();
             let produced = plan_spend(&held.tokens, request, &id).or_else(|refusal| {
                 // Who has lost its lease hears that first.
                 let mut stripes = self.stripes(Self::part_stripes(&held));
@@ -135,13 +134,11 @@ impl MemorySelector {
             })?;
             let consumed = held.tokens.iter().map(|token| token.id.clone()).collect();
             let mut transaction = Transaction { id, spender: spender.clone(), consumed, produced };
-            self.settle(&held, &mut transaction, now, &mut after)?;
+            self.settle(&held, &mut transaction, now, after)?;
             let state = SpenderState::Spent(Arc::new(transaction.clone()));
             entries.put(Entry { spender: spender.clone(), body, state });
-            transaction
-        };
-        self.finish(after, now);
-        Ok(transaction)
+            Ok(transaction)
+        })
     }
 
     /// Exchanges a lock's tokens for the produced ones, or changes nothing.

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use foldhash::quality::FixedState;
 use hashbrown::HashTable;
 
+use super::few::Few;
 use super::locked;
+use super::stripe::Terms;
 use crate::answer::{Selection, Transaction};
 use crate::fingerprint::Fingerprint;
 use crate::sync::{Mutex, MutexGuard};
@@ -15,52 +17,33 @@ use crate::token::{Name, Token};
 
 const SHARDS: usize = 256;
 
-/// The pieces of a lock: stripe and number there. Nearly always one.
-#[derive(Clone, Debug)]
-pub(crate) enum Parts {
-    One([(u32, u32); 1]),
-    Many(Box<[(u32, u32)]>),
-}
-
-impl Parts {
-    pub(crate) fn new(parts: &[(u32, u32)]) -> Self {
-        match parts {
-            [one] => Parts::One([*one]),
-            many => Parts::Many(many.into()),
-        }
-    }
-
-    pub(crate) fn all(&self) -> &[(u32, u32)] {
-        match self {
-            Parts::One(one) => one,
-            Parts::Many(many) => many,
-        }
-    }
-}
+/// The pieces of a lock: stripe and number there.
+pub(crate) type Parts = Few<(u32, u32)>;
 
 /// A selection as it was answered, and where its locks are.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
-    pub(crate) claim: u64,
-    pub(crate) fence: u64,
-    pub(crate) since: i64,
-    pub(crate) expires_at: i64,
+    pub(crate) terms: Terms,
     pub(crate) amount: u64,
     pub(crate) sum: u128,
-    pub(crate) pending: bool,
     pub(crate) tokens: Arc<[Token]>,
     pub(crate) parts: Parts,
 }
 
 impl Held {
+    pub(crate) fn new(terms: Terms, amount: u64, tokens: Arc<[Token]>, parts: Parts) -> Self {
+        let sum = tokens.iter().map(|token| u128::from(token.quantity)).sum();
+        Held { terms, amount, sum, tokens, parts }
+    }
+
     pub(crate) fn selection(&self, spender: Name) -> Selection {
         Selection {
             spender,
             tokens: self.tokens.clone(),
             sum: self.sum,
             amount: self.amount,
-            expires_at: self.expires_at,
-            fence: self.fence,
+            expires_at: self.terms.expires_at,
+            fence: self.terms.fence,
         }
     }
 }
@@ -100,6 +83,11 @@ pub(crate) struct SpenderEntries<'a> {
     hasher: &'a FixedState,
 }
 
+/// Finds a spender's entry among those of the same hash.
+fn of(spender: &str) -> impl Fn(&(u64, Entry)) -> bool + '_ {
+    move |(_, entry)| &*entry.spender == spender
+}
+
 impl Spenders {
     pub(crate) fn new(seed: u64, spends_max: usize) -> Self {
         let spends_max = spends_max.div_ceil(SHARDS).max(1);
@@ -123,13 +111,11 @@ impl Spenders {
 
 impl SpenderEntries<'_> {
     pub(crate) fn find(&self, spender: &str) -> Option<&Entry> {
-        let same = |(_, entry): &(u64, Entry)| &*entry.spender == spender;
-        self.shard.entries.find(self.hash, same).map(|(_, entry)| entry)
+        self.shard.entries.find(self.hash, of(spender)).map(|(_, entry)| entry)
     }
 
     pub(crate) fn held_mut(&mut self, spender: &str) -> Option<&mut Held> {
-        let same = |(_, entry): &(u64, Entry)| &*entry.spender == spender;
-        match self.shard.entries.find_mut(self.hash, same) {
+        match self.shard.entries.find_mut(self.hash, of(spender)) {
             Some((_, Entry { state: SpenderState::Held(held), .. })) => Some(held),
             _ => None,
         }
@@ -137,8 +123,7 @@ impl SpenderEntries<'_> {
 
     /// Notes what was asked, as a record says.
     pub(crate) fn set_body(&mut self, spender: &str, body: Fingerprint) {
-        let same = |(_, entry): &(u64, Entry)| &*entry.spender == spender;
-        if let Some((_, entry)) = self.shard.entries.find_mut(self.hash, same) {
+        if let Some((_, entry)) = self.shard.entries.find_mut(self.hash, of(spender)) {
             entry.body = body;
         }
     }
@@ -149,7 +134,7 @@ impl SpenderEntries<'_> {
         if !again && matches!(entry.state, SpenderState::Spent(_)) {
             self.remember(entry.spender.clone());
         }
-        self.shard.entries.insert_unique(self.hash, (self.hash, entry), |(hash, _)| *hash);
+        self.add(entry);
     }
 
     /// Notes a lock of a spender of whom nothing is known.
@@ -163,8 +148,7 @@ impl SpenderEntries<'_> {
         spender: &str,
         agree: impl FnOnce(&Held) -> Result<bool, E>,
     ) -> Result<Option<Held>, E> {
-        let same = |(_, entry): &(u64, Entry)| &*entry.spender == spender;
-        let Ok(found) = self.shard.entries.find_entry(self.hash, same) else { return Ok(None) };
+        let Ok(found) = self.shard.entries.find_entry(self.hash, of(spender)) else { return Ok(None) };
         match &found.get().1.state {
             SpenderState::Held(held) if agree(held)? => {}
             _ => return Ok(None),
@@ -192,8 +176,7 @@ impl SpenderEntries<'_> {
     }
 
     pub(crate) fn remove(&mut self, spender: &str) -> Option<Entry> {
-        let same = |(_, entry): &(u64, Entry)| &*entry.spender == spender;
-        let found = self.shard.entries.find_entry(self.hash, same).ok()?;
+        let found = self.shard.entries.find_entry(self.hash, of(spender)).ok()?;
         Some(found.remove().0.1)
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Pool {
     /// The kind of the pool's first token, for type and currency. Most tokens of a pool are of it, and whoever is given one
     /// counts it: looking here begins what would be waited for later.
     kind: Arc<Kind>,
-    pub(crate) lanes: Few,
+    pub(crate) lanes: Few<u32>,
 }
 
 impl Pool {
@@ -61,26 +61,32 @@ struct KindEntry {
     lane: u32,
 }
 
-/// The part of a spender's lock that lies in this stripe.
-#[derive(Debug)]
-pub(crate) struct Lock {
-    pub(crate) spender: Name,
-    /// Names this lock for ever; a number in the slab is used again.
+/// On what terms tokens are locked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// Names the lock for ever; a number in the slab is used again.
     pub(crate) claim: u64,
     pub(crate) fence: u64,
     pub(crate) since: i64,
     pub(crate) expires_at: i64,
     /// Whether the host has yet to confirm it; until then it does not end by itself.
     pub(crate) pending: bool,
+}
+
+/// The part of a spender's lock that lies in this stripe.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    pub(crate) spender: Name,
+    pub(crate) terms: Terms,
     /// Whether a token of it was consumed from outside.
     pub(crate) broken: bool,
-    pub(crate) slots: Few,
+    pub(crate) slots: Few<u32>,
 }
 
 impl Lock {
     /// When it ends by itself.
     pub(crate) fn end(&self) -> i64 {
-        if self.pending { NO_END } else { self.expires_at }
+        if self.terms.pending { NO_END } else { self.terms.expires_at }
     }
 
     pub(crate) fn is_live(&self, now: i64) -> bool {
@@ -280,14 +286,14 @@ impl Stripe {
 
     /// The lock of that number, if it still belongs to that claim.
     pub(crate) fn lock_of(&self, number: u32, claim: u64) -> Option<&Lock> {
-        self.locks.get(number).filter(|lock| lock.claim == claim)
+        self.locks.get(number).filter(|lock| lock.terms.claim == claim)
     }
 
-    /// Changes a lock and keeps the order of ends.
-    pub(crate) fn change_lock(&mut self, number: u32, change: impl FnOnce(&mut Lock)) {
+    /// Gives a lock other terms and keeps the order of ends.
+    pub(crate) fn change_lock(&mut self, number: u32, terms: Terms) {
         let lock = self.locks.get_mut(number).expect("the caller found the lock");
         let before = lock.end();
-        change(lock);
+        lock.terms = terms;
         let after = lock.end();
         if before != after {
             self.ends.remove(before, number);
@@ -336,7 +342,7 @@ impl Stripe {
     /// Whether a token is held by more than a claim that waits to be confirmed.
     pub(crate) fn is_locked_for_good(&self, slot: u32) -> bool {
         let lock = self.slots.get(slot).and_then(|found| self.locks.get(found.lock));
-        lock.is_some_and(|lock| !lock.pending)
+        lock.is_some_and(|lock| !lock.terms.pending)
     }
 
     /// Takes a token away from the claim that holds it, if one does. The claim is broken by that.

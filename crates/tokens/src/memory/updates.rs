@@ -20,13 +20,34 @@ pub(super) fn check_batch(tokens: &[Token], others: usize) -> Result<(), Refusal
 }
 
 impl MemorySelector {
-    fn reserve_tokens(&self, coming: usize, going: usize) -> Result<(), Refusal> {
+    /// Takes so many tokens and bytes from their bounds.
+    fn reserve(&self, coming: usize, going: usize, bytes: usize) -> Result<(), Refusal> {
         let before = self.tokens.0.fetch_add(coming, Ordering::Relaxed);
-        if before.saturating_add(coming).saturating_sub(going) > self.config.tokens_max {
+        let reserved = if before.saturating_add(coming).saturating_sub(going) > self.config.tokens_max {
+            Err(Refusal::Full { what: "the number of tokens is", limit: self.config.tokens_max })
+        } else {
+            self.reserve_bytes(bytes)
+        };
+        reserved.inspect_err(|_| {
             self.tokens.0.fetch_sub(coming, Ordering::Relaxed);
-            return Err(Refusal::Full { what: "the number of tokens is", limit: self.config.tokens_max });
+        })
+    }
+
+    /// Gives them back.
+    fn give_back(&self, tokens: usize, bytes: usize) {
+        self.tokens.0.fetch_sub(tokens, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Puts a token into its stripe and notes where it lies; says what is known of its id if it is not new.
+    fn put(&self, stripe: &mut Stripe, hash: u64, token: Token) -> (Handle, Result<(), Known>) {
+        let id = token.id.clone();
+        let (handle, kind_bytes) =
+            stripe.insert(hash, self.kind_hash(&token), token, |name| self.shared_name(name));
+        if let Some(bytes) = kind_bytes {
+            self.bytes.fetch_add(bytes + KIND_BYTES, Ordering::Relaxed);
         }
-        Ok(())
+        (handle, self.ids.insert(&id, handle))
     }
 
     /// Takes tokens in, all or none, into stripes that are locked. `going` tokens are about to leave in the same step. The
@@ -38,23 +59,14 @@ impl MemorySelector {
         going: usize,
         after: &mut After,
     ) -> Result<(), Refusal> {
-        self.reserve_tokens(tokens.len(), going)?;
         let bytes = tokens.iter().map(|token| self.token_bytes(&token.id)).sum();
-        if let Err(refusal) = self.reserve_bytes(bytes) {
-            self.tokens.0.fetch_sub(tokens.len(), Ordering::Relaxed);
-            return Err(refusal);
-        }
+        self.reserve(tokens.len(), going, bytes)?;
         let mut done: Vec<Handle> = Vec::with_capacity(tokens.len());
         for place in 0..tokens.len() {
             let token = &mut tokens[place];
             let hash = self.pool_hash_of(&token.kind);
             let stripe = stripes.get(self.stripe_number(hash));
-            let (handle, kind_bytes) =
-                stripe.insert(hash, self.kind_hash(token), token.clone(), |name| self.shared_name(name));
-            let noted = self.ids.insert(&token.id, handle);
-            if let Some(bytes) = kind_bytes {
-                self.bytes.fetch_add(bytes + KIND_BYTES, Ordering::Relaxed);
-            }
+            let (handle, noted) = self.put(stripe, hash, token.clone());
             done.push(handle);
             if let Err(known) = noted {
                 let refusal = match known {
@@ -82,8 +94,7 @@ impl MemorySelector {
                 self.ids.remove(&token.id);
             }
         }
-        self.tokens.0.fetch_sub(tokens, Ordering::Relaxed);
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.give_back(tokens, bytes);
     }
 
     fn kind_hash(&self, token: &Token) -> u64 {
@@ -105,20 +116,8 @@ impl MemorySelector {
         let token = self.remove_from_stripe(stripe, slot);
         self.mirrors.remove(self.mirrored(), &token, Handle::new(stripe.number, slot));
         self.ids.consume(&token.id);
-        self.tokens.0.fetch_sub(1, Ordering::Relaxed);
-        self.bytes.fetch_sub(self.token_bytes(&token.id), Ordering::Relaxed);
+        self.give_back(1, self.token_bytes(&token.id));
         token
-    }
-
-    pub(crate) fn issue_inner(&self, mut tokens: Vec<Token>, now: i64) -> Result<(), Refusal> {
-        check_batch(&tokens, 0)?;
-        let mut after = After::default();
-        {
-            let mut stripes = self.stripes(tokens.iter().map(|token| self.stripe_of(&token.kind)).collect());
-            self.insert_all(&mut stripes, &mut tokens, 0, &mut after)?;
-        }
-        self.finish(after, now);
-        Ok(())
     }
 
     /// As [`crate::TokenSelector::update`], of any size: for a host whose log says so, whatever it bounds at its edges.
@@ -142,14 +141,9 @@ impl MemorySelector {
         let mut seen: HashSet<TokenId, foldhash::quality::FixedState> = HashSet::default();
         produced.retain(|token| !gone.contains(&token.id) && seen.insert(token.id.clone()));
         for _ in 0..CLAIM_ATTEMPTS {
-            let mut after = After::default();
-            match self.try_update(consumed, &produced, &mut after) {
-                Ok(Some(counts)) => {
-                    self.finish(after, now);
-                    return Ok(counts);
-                }
-                Ok(None) => {}
-                Err(refusal) => return Err(refusal),
+            let counts = self.then_finish(now, |after| self.try_update(consumed, &produced, after))?;
+            if let Some(counts) = counts {
+                return Ok(counts);
             }
         }
         Err(Refusal::Contention { attempts: CLAIM_ATTEMPTS })
@@ -241,19 +235,12 @@ impl MemorySelector {
 
     /// Selection is refused while loading and the mirrors follow, so nobody has to be told.
     fn load_one(&self, stripe: &mut Stripe, hash: u64, token: Token) -> Result<bool, Refusal> {
-        let (id, bytes) = (token.id.clone(), self.token_bytes(&token.id));
-        self.reserve_tokens(1, 0)?;
-        if let Err(refusal) = self.reserve_bytes(bytes) {
-            self.tokens.0.fetch_sub(1, Ordering::Relaxed);
-            return Err(refusal);
-        }
-        let (handle, kind_bytes) =
-            stripe.insert(hash, self.kind_hash(&token), token, |name| self.shared_name(name));
-        self.bytes.fetch_add(kind_bytes.map_or(0, |bytes| bytes + KIND_BYTES), Ordering::Relaxed);
-        if self.ids.insert(&id, handle).is_err() {
+        let bytes = self.token_bytes(&token.id);
+        self.reserve(1, 0, bytes)?;
+        let (handle, noted) = self.put(stripe, hash, token);
+        if noted.is_err() {
             self.remove_from_stripe(stripe, handle.slot());
-            self.tokens.0.fetch_sub(1, Ordering::Relaxed);
-            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.give_back(1, bytes);
             return Ok(false);
         }
         if self.mirrored() != 0 {

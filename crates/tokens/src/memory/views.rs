@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use super::claim::Begin;
 use super::ids::Known;
+use super::mirrors::Bucket;
 use super::spenders::SpenderState;
 use super::stripe::{NO_LOCK, Stripe};
 use super::updates::check_batch;
@@ -15,7 +16,7 @@ use crate::contract::TokenSelector;
 use crate::limits::LIST_TOKENS_MAX;
 use crate::random::Random;
 use crate::refusal::Refusal;
-use crate::request::{Owner, Predicate, Scope, SelectRequest, SpendRequest};
+use crate::request::{Owner, Predicate, Scope, SelectRequest, SpendRequest, check_lease};
 use crate::sync::Ordering;
 use crate::token::{Token, TokenId};
 
@@ -75,21 +76,20 @@ impl MemorySelector {
         show: impl FnOnce(&mut dyn Iterator<Item = &Lane>) -> T,
     ) -> Result<T, Refusal> {
         scope.check()?;
-        let mut after = After::default();
-        let shown = if let Owner::Wallet(wallet) = &scope.owner {
-            let hash = self.pool_hash(wallet, &scope.token_type, &scope.currency);
-            let mut stripe = self.stripe(self.stripe_number(hash));
-            self.reclaim(&mut stripe, now, &mut after);
-            let pool = stripe.pool(hash, wallet, &scope.token_type, &scope.currency);
-            let numbers = pool.map_or(&[][..], |pool| pool.lanes.all());
-            show(&mut numbers.iter().filter_map(|number| stripe.lanes.get(*number)))
-        } else {
+        self.then_finish(now, |after| {
+            if let Owner::Wallet(wallet) = &scope.owner {
+                let hash = self.pool_hash(wallet, &scope.token_type, &scope.currency);
+                let mut stripe = self.stripe(self.stripe_number(hash));
+                self.reclaim(&mut stripe, now, after);
+                let pool = stripe.pool(hash, wallet, &scope.token_type, &scope.currency);
+                let numbers = pool.map_or(&[][..], |pool| pool.lanes.all());
+                return Ok(show(&mut numbers.iter().filter_map(|number| stripe.lanes.get(*number))));
+            }
             self.keep_index(scope.owner.kind())?;
-            self.reclaim_everywhere(now, &mut after);
-            self.mirrors.read(scope, |bucket| show(&mut bucket.iter().flat_map(|bucket| &bucket.lanes)))
-        };
-        self.finish(after, now);
-        Ok(shown)
+            self.reclaim_everywhere(now, after);
+            let lanes = |bucket: Option<&Bucket>| show(&mut bucket.iter().flat_map(|bucket| &bucket.lanes));
+            Ok(self.mirrors.read(scope, lanes))
+        })
     }
 
     /// How shattered the free tokens of a scope are. Looks at every amount once.
@@ -153,16 +153,16 @@ impl MemorySelector {
             _ => (0, u32::try_from(self.stripes.len()).expect("clamped at the start")),
         };
         let mut look = Look { scope, state, max, places_left: LIST_TOKENS_MAX, page: TokenPage::default() };
-        let mut to_do = After::default();
-        for number in first.max(last.map_or(0, Handle::stripe))..behind_last {
-            let from = last.filter(|last| last.stripe() == number).map_or(0, |last| last.slot() + 1);
-            let mut stripe = self.stripe(number);
-            self.reclaim(&mut stripe, now, &mut to_do);
-            if look.at(&stripe, from).is_break() {
-                break;
+        self.then_finish(now, |after| {
+            for number in first.max(last.map_or(0, Handle::stripe))..behind_last {
+                let from = last.filter(|last| last.stripe() == number).map_or(0, |last| last.slot() + 1);
+                let mut stripe = self.stripe(number);
+                self.reclaim(&mut stripe, now, after);
+                if look.at(&stripe, from).is_break() {
+                    break;
+                }
             }
-        }
-        self.finish(to_do, now);
+        });
         Ok(look.page)
     }
 
@@ -198,8 +198,12 @@ impl MemorySelector {
 }
 
 impl TokenSelector for MemorySelector {
-    fn issue(&self, tokens: Vec<Token>, now: i64) -> Result<(), Refusal> {
-        self.issue_inner(tokens, now)
+    fn issue(&self, mut tokens: Vec<Token>, now: i64) -> Result<(), Refusal> {
+        check_batch(&tokens, 0)?;
+        self.then_finish(now, |after| {
+            let mut stripes = self.stripes(tokens.iter().map(|token| self.stripe_of(&token.kind)).collect());
+            self.insert_all(&mut stripes, &mut tokens, 0, after)
+        })
     }
 
     fn update(
@@ -219,9 +223,8 @@ impl TokenSelector for MemorySelector {
         now: i64,
         random: &mut Random,
     ) -> Result<Selection, Refusal> {
-        let mut after = After::default();
-        let outcome = self.claim_inner(request, predicate, Begin::Held, now, random, &mut after);
-        self.finish(after, now);
+        let outcome = self
+            .then_finish(now, |after| self.claim_inner(request, predicate, Begin::Held, now, random, after));
         outcome.map(|(held, _)| held.selection(request.spender.clone()))
     }
 
@@ -230,7 +233,8 @@ impl TokenSelector for MemorySelector {
     }
 
     fn renew(&self, spender: &str, fence: Option<u64>, lease_ms: i64, now: i64) -> Result<Lease, Refusal> {
-        self.renew_for(spender, fence, lease_ms, now)
+        check_lease(lease_ms)?;
+        self.renew_until(spender, fence, now.saturating_add(lease_ms), now)
     }
 
     fn release(&self, spender: &str, fence: Option<u64>, now: i64) -> Result<usize, Refusal> {
@@ -261,23 +265,19 @@ impl TokenSelector for MemorySelector {
         for stripe in &self.stripes {
             let stripe = locked(&stripe.0);
             // A claim on its way is no lock yet: it has neither fence nor end.
-            for (_, lock) in stripe.locks.iter().filter(|(_, lock)| !lock.pending) {
-                let tokens = lock
-                    .slots
-                    .all()
-                    .iter()
-                    .filter_map(|slot| stripe.slots.get(*slot))
-                    .map(|slot| &slot.token);
+            for (_, lock) in stripe.locks.iter().filter(|(_, lock)| !lock.terms.pending) {
+                let slots = lock.slots.all().iter().filter_map(|slot| stripe.slots.get(*slot));
+                let tokens = slots.map(|slot| &slot.token);
                 let tokens = tokens.filter(|token| scope.is_none_or(|scope| scope.owns(token)));
                 let tokens: Vec<Token> = tokens.cloned().collect();
                 if tokens.is_empty() {
                     continue;
                 }
-                let view = found.entry(lock.claim).or_insert_with(|| LockView {
+                let view = found.entry(lock.terms.claim).or_insert_with(|| LockView {
                     spender: lock.spender.clone(),
-                    fence: lock.fence,
-                    since: lock.since,
-                    expires_at: lock.expires_at,
+                    fence: lock.terms.fence,
+                    since: lock.terms.since,
+                    expires_at: lock.terms.expires_at,
                     tokens: Vec::new(),
                 });
                 view.tokens.extend(tokens);
@@ -293,16 +293,14 @@ impl MemorySelector {
     /// all its tokens to an update counts until its lease ends, though [`TokenSelector::locks`] has nothing to show of it.
     #[must_use]
     pub fn lock_summary(&self, now: i64) -> LockSummary {
-        let mut after = After::default();
-        self.reclaim_everywhere(now, &mut after);
-        self.finish(after, now);
+        self.then_finish(now, |after| self.reclaim_everywhere(now, after));
         let mut summary = LockSummary::default();
         self.spenders.each(|entry| {
             if let SpenderState::Held(held) = &entry.state
-                && !held.pending
+                && !held.terms.pending
             {
                 summary.locks += 1;
-                summary.oldest_since = summary.oldest_since.into_iter().chain([held.since]).min();
+                summary.oldest_since = summary.oldest_since.into_iter().chain([held.terms.since]).min();
             }
         });
         summary
@@ -345,7 +343,7 @@ impl MemorySelector {
     pub fn held(&self, spender: &str) -> Option<Selection> {
         let entries = self.spenders.entries(spender);
         match &entries.find(spender)?.state {
-            SpenderState::Held(held) if !held.pending => Some(held.selection(spender.into())),
+            SpenderState::Held(held) if !held.terms.pending => Some(held.selection(spender.into())),
             _ => None,
         }
     }

@@ -58,8 +58,8 @@ pub(crate) fn claimed(spender: Name, held: Held, new: bool) -> Claimed {
     if !new {
         return Claimed::Held(held.selection(spender));
     }
-    let Held { claim, tokens, sum, amount, .. } = held;
-    Claimed::New(Claim { number: claim, spender, tokens, sum, amount })
+    let Held { terms, tokens, sum, amount, .. } = held;
+    Claimed::New(Claim { number: terms.claim, spender, tokens, sum, amount })
 }
 
 struct Waiter {
@@ -156,6 +156,13 @@ impl Waiters {
 
     pub(crate) fn ever(&self) -> u64 {
         self.ever.load(Ordering::Relaxed)
+    }
+
+    /// Takes a waiter out of its queue.
+    fn take(&self, shard: &mut Shard, scope: &Scope, number: u64) -> Option<Waiter> {
+        let waiter = shard.take(scope, number)?;
+        self.total.fetch_sub(1, Ordering::SeqCst);
+        Some(waiter)
     }
 
     fn shard(&self, scope: &Scope) -> &Mutex<Shard> {
@@ -297,19 +304,10 @@ impl MemorySelector {
 
     /// Calls a waiting request off: its answer will not be given. `false` if it has been given.
     pub fn call_off(&self, ticket: &Ticket, now: i64) -> bool {
-        let found = {
-            let mut shard = locked(self.waiting.shard(&ticket.scope));
-            let found = shard.take(&ticket.scope, ticket.number);
-            if found.is_some() {
-                self.waiting.total.fetch_sub(1, Ordering::SeqCst);
-            }
-            found
-        };
-        let mut after = After::default();
-        let mut jobs = Vec::new();
+        let Ticket { scope, number } = ticket;
+        let found = self.waiting.take(&mut locked(self.waiting.shard(scope)), scope, *number);
         // It may have stood before others who can be served.
-        self.serve_queue(&ticket.scope, now, &mut after, &mut jobs);
-        self.waiting.deliver(jobs);
+        let after = self.serve(|after, jobs| self.serve_queue(scope, now, after, jobs));
         self.finish(after, now);
         found.is_some()
     }
@@ -325,11 +323,13 @@ impl MemorySelector {
         }
         scopes.sort_unstable();
         scopes.dedup();
-        let mut after = After::default();
-        let mut jobs = Vec::new();
-        for scope in &scopes {
-            self.serve_queue(scope, now, &mut after, &mut jobs);
-        }
+        self.serve(|after, jobs| scopes.iter().for_each(|scope| self.serve_queue(scope, now, after, jobs)))
+    }
+
+    /// Finds out who can be answered, and then answers them, under no lock.
+    fn serve(&self, find: impl FnOnce(&mut After, &mut Vec<Job>)) -> After {
+        let (mut after, mut jobs) = (After::default(), Vec::new());
+        find(&mut after, &mut jobs);
         self.waiting.deliver(jobs);
         after
     }
@@ -345,8 +345,7 @@ impl MemorySelector {
                 return;
             }
             let number = first.number;
-            let waiter = shard.take(scope, number).expect("it is the first of its queue");
-            self.waiting.total.fetch_sub(1, Ordering::SeqCst);
+            let waiter = self.waiting.take(&mut shard, scope, number).expect("it is the first of its queue");
             jobs.push(Box::new(move || waiter.answer.give(waiter.request.spender, outcome)));
         }
     }
@@ -358,36 +357,33 @@ impl MemorySelector {
 
     /// Lets time pass: ends leases that have run out and waits that are over, and serves who can be served.
     pub fn tick(&self, now: i64) {
-        let mut after = After::default();
-        self.reclaim_everywhere(now, &mut after);
-        self.finish(after, now);
+        self.then_finish(now, |after| self.reclaim_everywhere(now, after));
         if !self.waiting.is_anybody() {
             return;
         }
-        let mut after = After::default();
-        let mut jobs: Vec<Job> = Vec::new();
-        for shard in &self.waiting.shards {
-            let mut left: Vec<Scope> = Vec::new();
-            {
-                let mut shard = locked(shard);
-                while let Some((&(until, number), _)) = shard.ends.first_key_value()
-                    && until <= now
-                {
-                    let scope = shard.ends.remove(&(until, number)).expect("just seen");
-                    let Some(mut waiter) = shard.take(&scope, number) else { continue };
-                    self.waiting.total.fetch_sub(1, Ordering::SeqCst);
-                    // One last look, so that the refusal has the numbers of its own time.
-                    let outcome = self.try_waiter(&mut waiter, now, &mut after);
-                    jobs.push(Box::new(move || waiter.answer.give(waiter.request.spender, outcome)));
-                    left.push(scope);
-                }
+        let after = self.serve(|after, jobs| {
+            for shard in &self.waiting.shards {
+                let left = self.end_waits(&mut locked(shard), now, after, jobs);
+                left.iter().for_each(|scope| self.serve_queue(scope, now, after, jobs));
             }
-            for scope in left {
-                self.serve_queue(&scope, now, &mut after, &mut jobs);
-            }
-        }
-        self.waiting.deliver(jobs);
+        });
         self.finish(after, now);
+    }
+
+    /// Ends the waits that are over. Returns where those behind them may now be served.
+    fn end_waits(&self, shard: &mut Shard, now: i64, after: &mut After, jobs: &mut Vec<Job>) -> Vec<Scope> {
+        let mut left: Vec<Scope> = Vec::new();
+        while let Some((&(until, number), _)) = shard.ends.first_key_value()
+            && until <= now
+        {
+            let scope = shard.ends.remove(&(until, number)).expect("just seen");
+            let Some(mut waiter) = self.waiting.take(shard, &scope, number) else { continue };
+            // One last look, so that the refusal has the numbers of its own time.
+            let outcome = self.try_waiter(&mut waiter, now, after);
+            jobs.push(Box::new(move || waiter.answer.give(waiter.request.spender, outcome)));
+            left.push(scope);
+        }
+        left
     }
 
     /// Answers all who wait with that refusal, and all who would wait from now on: nobody will come for them any more.
