@@ -5,6 +5,7 @@
 //! holds for a field too many as well, since a misspelt field would otherwise be a missing one that nobody
 //! notices.
 
+use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Key, TrNum};
@@ -49,7 +50,7 @@ pub fn to_json(message: &Message) -> (serde_json::Value, serde_json::Value) {
 /// The key and the value of a message as they lie in a topic.
 #[must_use]
 pub fn encode(message: &Message) -> (String, Vec<u8>) {
-    let value = serde_json::to_vec(&WireBody::from(&message.body)).expect("a value is JSON");
+    let value = serde_json::to_vec(&Value(&message.body)).expect("a value is JSON");
     (encode_key(&message.key), value)
 }
 
@@ -68,7 +69,7 @@ pub fn key_to_json(key: &Key) -> serde_json::Value {
 /// A value as JSON.
 #[must_use]
 pub fn body_to_json(body: &Body) -> serde_json::Value {
-    serde_json::to_value(WireBody::from(body)).expect("a value is JSON")
+    serde_json::to_value(Value(body)).expect("a value is JSON")
 }
 
 /// The lines of items as JSON, as messages carry them.
@@ -116,7 +117,7 @@ struct WireKey {
     tr_num: u64,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WireLine {
     id: String,
@@ -124,13 +125,13 @@ struct WireLine {
 }
 
 /// The one forward message of the payment side that can fail.
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum TrType {
     Pay,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
 enum WireBody {
     Pay { user_id: String, amnt: u64 },
@@ -145,12 +146,6 @@ enum WireBody {
     Asucc { items: Vec<Object<WireLine>> },
     Trsucc {},
     Trfail {},
-}
-
-impl Serialize for Object<WireLine> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
 }
 
 impl WireKey {
@@ -197,31 +192,30 @@ fn read_items(lines: Vec<Object<WireLine>>) -> Result<Items, String> {
     Items::new(lines).map_err(|error| format!("items: {error}"))
 }
 
-impl From<&Body> for WireBody {
-    fn from(body: &Body) -> WireBody {
-        let user = |payment: &Payment| payment.user_id.as_str().to_owned();
-        match body {
-            Body::Pay(Step::Forward(p)) => WireBody::Pay { user_id: user(p), amnt: p.amnt.get() },
-            Body::Pay(Step::Rollback(p)) => WireBody::Can { user_id: user(p), amnt: p.amnt.get() },
-            Body::Stock(Step::Forward(items)) => WireBody::Sub { items: lines(items) },
-            Body::Stock(Step::Rollback(items)) => WireBody::Add { items: lines(items) },
-            Body::Paid(Answer::Taken(p)) => WireBody::Psucc { user_id: user(p), amnt: p.amnt.get() },
-            Body::Paid(Answer::Refused(p)) => {
-                WireBody::Pfail { tr_type: TrType::Pay, user_id: user(p), amnt: p.amnt.get() }
-            }
-            Body::Paid(Answer::Undone(p)) => WireBody::Csucc { user_id: user(p), amnt: p.amnt.get() },
-            Body::Stocked(Answer::Taken(items)) => WireBody::Ssucc { items: lines(items) },
-            Body::Stocked(Answer::Refused(items)) => WireBody::Sfail { items: lines(items) },
-            Body::Stocked(Answer::Undone(items)) => WireBody::Asucc { items: lines(items) },
-            Body::Decided(Verdict::Succeeded) => WireBody::Trsucc {},
-            Body::Decided(Verdict::Failed) => WireBody::Trfail {},
-        }
-    }
-}
+/// A value as it is written.
+struct Value<'a>(&'a Body);
 
-fn lines(items: &Items) -> Vec<Object<WireLine>> {
-    let line = |line: &Line| Object(WireLine { id: line.id.as_str().to_owned(), amnt: line.amnt.get() });
-    items.lines().iter().map(line).collect()
+impl Serialize for Value<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut value = serializer.serialize_map(None)?;
+        value.serialize_entry("type", self.0.type_name())?;
+        if let Body::Paid(Answer::Refused(_)) = self.0 {
+            value.serialize_entry("tr_type", "pay")?;
+        }
+        match self.0 {
+            Body::Pay(Step::Forward(payment) | Step::Rollback(payment))
+            | Body::Paid(Answer::Taken(payment) | Answer::Refused(payment) | Answer::Undone(payment)) => {
+                value.serialize_entry("user_id", &payment.user_id)?;
+                value.serialize_entry("amnt", &payment.amnt)?;
+            }
+            Body::Stock(Step::Forward(items) | Step::Rollback(items))
+            | Body::Stocked(Answer::Taken(items) | Answer::Refused(items) | Answer::Undone(items)) => {
+                value.serialize_entry("items", items)?;
+            }
+            Body::Decided(_) => {}
+        }
+        value.end()
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::money::Amount;
 use crate::participants::Name;
 use crate::positions::Action;
 use crate::shop::{OrderId, ShopCommand};
-use crate::tokens::{TokenCommand, TokenId};
+use crate::tokens::{Name as TokenName, TokenCommand, TokenId};
 use crate::transfers::{Completion, CompletionKind};
 
 /// One record of the log, parsed.
@@ -121,11 +121,11 @@ pub struct Prepare {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Funding {
     /// In whose name they are locked: the transfer's id as text. It follows from the transfer and is not written.
-    pub spender: crate::tokens::Name,
+    pub spender: TokenName,
     /// Whose tokens they are; change comes back here.
-    pub payer_wallet: crate::tokens::Name,
+    pub payer_wallet: TokenName,
     /// Who gets the amount.
-    pub payee_wallet: crate::tokens::Name,
+    pub payee_wallet: TokenName,
     /// The chosen tokens; none if there were none to be had.
     pub ids: Arc<[TokenId]>,
 }
@@ -135,8 +135,8 @@ impl Funding {
     #[must_use]
     pub fn new(
         transfer: TransferId,
-        payer_wallet: crate::tokens::Name,
-        payee_wallet: crate::tokens::Name,
+        payer_wallet: TokenName,
+        payee_wallet: TokenName,
         ids: Vec<TokenId>,
     ) -> Funding {
         Funding { spender: transfer.to_string().into(), payer_wallet, payee_wallet, ids: ids.into() }

@@ -18,29 +18,28 @@ impl Orders for One<'_> {
     }
 }
 
+/// What a step does that sees this order and no other.
+fn step(order: &Order, step: impl FnOnce(&mut StepEffects<'_, One<'_>>)) -> Effects {
+    let orders = One(order);
+    let mut effects = StepEffects::new(&orders);
+    step(&mut effects);
+    effects.into_effects()
+}
+
 /// Folds an outcome of a try of this order, and decides if that makes it complete.
 #[must_use]
 pub fn handle(slot: &mut Option<Saga>, order: &Order, record: &Record) -> Effects {
-    let orders = One(order);
-    let mut effects = StepEffects::new(&orders);
-    fold::fold_one(&mut effects, slot, record, fold::Mode::Live);
-    effects.into_effects()
+    step(order, |effects| fold::fold_one(effects, slot, record, fold::Mode::Live))
 }
 
 /// Cancels a try that is not decided, as [`Coordinator::cancel`](super::Coordinator::cancel).
 #[must_use]
 pub fn cancel(slot: &mut Option<Saga>, order: &Order, key: &Key) -> Effects {
-    let orders = One(order);
-    let mut effects = StepEffects::new(&orders);
-    cancel_one(&mut effects, slot.as_mut(), key);
-    effects.into_effects()
+    step(order, |effects| cancel_one(effects, slot.as_mut(), key))
 }
 
 /// Gives a try another push, as [`Coordinator::retry`](super::Coordinator::retry).
 #[must_use]
 pub fn retry(slot: Option<&Saga>, order: &Order, key: &Key) -> Effects {
-    let orders = One(order);
-    let mut effects = StepEffects::new(&orders);
-    retry_one(&mut effects, slot, key);
-    effects.into_effects()
+    step(order, |effects| retry_one(effects, slot, key))
 }

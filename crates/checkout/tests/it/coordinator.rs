@@ -9,15 +9,11 @@ use holdfast_checkout::{Key, Order, OrderId, OrderState, TrNum};
 
 use crate::world::{Shop, key, message, types, whole};
 
-fn o1() -> OrderId {
-    "o1".parse().unwrap()
-}
-
 /// One order of 3 units at price 1.
 fn shop(credit: u64, stock: u64) -> Shop {
     let mut shop = Shop::with(&[("u1", credit)], &[("a", stock)]);
     shop.add_order("o1", "u1", &[("a", 3)]);
-    shop.checkout(&o1());
+    shop.checkout("o1");
     shop
 }
 
@@ -300,7 +296,7 @@ fn fails_gets_funds_and_succeeds_despite_late_messages_of_the_first_try() {
     shop.run();
     assert_at_rest(&shop, NOT_PAID, (1, 9), "first try");
     shop.pay.balances.insert("u1".parse().unwrap(), whole(5));
-    assert!(matches!(shop.checkout(&o1()), Checkout::Started(_)));
+    assert!(matches!(shop.checkout("o1"), Checkout::Started(_)));
     for message in &first_try {
         shop.deliver(message);
     }
@@ -350,7 +346,7 @@ fn an_operator_retries_what_was_lost() {
     assert_eq!(shop.retry(&key), [], "the try that was meant is over");
     shop.run();
     assert_eq!(shop.credit("u1"), 6);
-    let second = shop.last_try(&o1()).unwrap();
+    let second = shop.last_try("o1").unwrap();
     assert_eq!((shop.retry(&second), shop.cancel(&second)), (vec![], vec![]), "paid is final");
 }
 

@@ -1,7 +1,7 @@
 //! The order row: one try at a time, one decision per try, and items that stand still meanwhile.
 
 use holdfast_checkout::order::{AddItemError, Checkout, Undo};
-use holdfast_checkout::{OrderId, OrderState, TrNum, Whole};
+use holdfast_checkout::{OrderState, TrNum, Whole};
 
 use crate::world::{Shop, items, types, whole};
 
@@ -11,16 +11,12 @@ fn shop() -> Shop {
     shop
 }
 
-fn o1() -> OrderId {
-    "o1".parse().unwrap()
-}
-
 #[test]
 fn two_checkouts_at_once_are_one() {
     let mut shop = shop();
-    let Checkout::Started(moved) = shop.checkout(&o1()) else { panic!("the first one starts") };
+    let Checkout::Started(moved) = shop.checkout("o1") else { panic!("the first one starts") };
     assert_eq!(types(&moved.sent), ["pay", "sub"]);
-    assert_eq!(shop.checkout(&o1()), Checkout::Joins(TrNum::FIRST));
+    assert_eq!(shop.checkout("o1"), Checkout::Joins(TrNum::FIRST));
     shop.run();
     assert_eq!((shop.credit("u1"), shop.stock_of("a")), (7, 7), "lines of one item are summed");
     assert_eq!(shop.order("o1").state, OrderState::Paid(TrNum::FIRST));
@@ -29,9 +25,9 @@ fn two_checkouts_at_once_are_one() {
 #[test]
 fn a_paid_order_is_charged_no_more() {
     let mut shop = shop();
-    shop.checkout(&o1());
+    shop.checkout("o1");
     shop.run();
-    assert_eq!(shop.checkout(&o1()), Checkout::AlreadyPaid);
+    assert_eq!(shop.checkout("o1"), Checkout::AlreadyPaid);
     shop.run();
     assert_eq!(shop.credit("u1"), 7);
 }
@@ -41,15 +37,15 @@ fn items_change_only_while_nothing_is_under_way_and_nothing_is_paid() {
     let mut shop = shop();
     let more = |shop: &Shop| shop.order("o1").with_item("b".parse().unwrap(), whole(1), whole(1));
     assert_eq!(more(&shop).unwrap().items, items(&[("a", 2), ("a", 1), ("b", 1)]));
-    shop.checkout(&o1());
+    shop.checkout("o1");
     assert_eq!(more(&shop), Err(AddItemError::NotNow(OrderState::Pending(TrNum::FIRST))));
-    let key = shop.last_try(&o1()).unwrap();
+    let key = shop.last_try("o1").unwrap();
     let sent = shop.cancel(&key);
     assert_eq!(types(&sent), ["trfail", "can", "add"]);
     assert_eq!(more(&shop), Err(AddItemError::NotNow(OrderState::Cancelling(TrNum::FIRST))));
     shop.run();
     assert!(more(&shop).is_ok(), "cancelled: it may change again");
-    shop.checkout(&o1());
+    shop.checkout("o1");
     shop.run();
     let error = more(&shop).unwrap_err();
     assert_eq!(error, AddItemError::NotNow(OrderState::Paid(TrNum::try_from(2).unwrap())));
@@ -73,7 +69,7 @@ fn numbers_that_grow_too_large_are_refused() {
 #[test]
 fn the_first_decision_is_the_only_one() {
     let mut shop = shop();
-    shop.checkout(&o1());
+    shop.checkout("o1");
     let pending = shop.order("o1").clone();
     let tr = TrNum::FIRST;
     let (paid, cancelling) =

@@ -1,6 +1,6 @@
 //! The messages of many tries, in any order and any number of times, against each of them once and in order.
 
-use holdfast_checkout::participant::{Ledger, Pay, Row, Stock};
+use holdfast_checkout::participant::{Ledger, Pay, Row, Side, Stock};
 use holdfast_checkout::{Answer, Body, Key, Message, Step};
 use proptest::prelude::*;
 
@@ -44,13 +44,14 @@ fn take(books: &mut Books, message: &Message) -> Message {
 
 /// The keys of all rows.
 fn row_keys(books: &Books) -> Vec<(Key, bool, bool)> {
-    let pay = books.0.branches.iter().flat_map(|(key, branch)| {
-        branch.rows().into_iter().map(|row| (key.clone(), true, matches!(row, Row::Rollback(_))))
-    });
-    let stock = books.1.branches.iter().flat_map(|(key, branch)| {
-        branch.rows().into_iter().map(|row| (key.clone(), false, matches!(row, Row::Rollback(_))))
-    });
-    pay.chain(stock).collect()
+    fn of<S: Side>(ledger: &Ledger<S>, pay: bool) -> impl Iterator<Item = (Key, bool, bool)> {
+        let rows = ledger
+            .branches
+            .iter()
+            .flat_map(|(key, branch)| branch.rows().into_iter().map(move |row| (key, row)));
+        rows.map(move |(key, row)| (key.clone(), pay, matches!(row, Row::Rollback(_))))
+    }
+    of(&books.0, true).chain(of(&books.1, false)).collect()
 }
 
 fn is_undone(body: &Body) -> bool {

@@ -82,15 +82,15 @@ impl Shop {
     }
 
     /// The key of the order's last try.
-    pub(crate) fn last_try(&self, id: &OrderId) -> Option<Key> {
-        let order = &self.orders[id];
+    pub(crate) fn last_try(&self, id: &str) -> Option<Key> {
+        let order = self.order(id);
         order.state.tr_num().map(|tr| order.key(tr))
     }
 
-    pub(crate) fn checkout(&mut self, id: &OrderId) -> Checkout {
-        let checkout = self.orders[id].checkout();
+    pub(crate) fn checkout(&mut self, id: &str) -> Checkout {
+        let checkout = self.order(id).checkout();
         if let Checkout::Started(moved) = &checkout {
-            self.orders.insert(id.clone(), moved.order.clone());
+            self.orders.insert(moved.order.order_id.clone(), moved.order.clone());
             self.send(moved.sent.clone());
         }
         checkout

@@ -187,40 +187,22 @@ pub enum ShopCommand {
     SetCharging { charging: Charging },
 }
 
-/// The most bytes that numbers, presence marks and lengths of a command take beside its texts.
+/// The most bytes that numbers, presence marks and lengths of a checkout take beside its texts.
 const OVERHEAD: usize = 128;
 
-impl ShopCommand {
+impl CheckoutOrder {
     /// As many bytes as its record may take, or a few more.
     #[must_use]
     pub fn record_bytes_max(&self) -> usize {
-        let texts = match self {
-            ShopCommand::CreateUser { id, .. } => id.as_str().len(),
-            ShopCommand::CreateItem { id, .. } => id.as_str().len(),
-            ShopCommand::CreateOrder { id, user } => id.as_str().len() + user.as_str().len(),
-            ShopCommand::AddItem { order, item, .. } => order.as_str().len() + item.as_str().len(),
-            ShopCommand::AddFunds { user, .. } | ShopCommand::TakeFunds { user, .. } => user.as_str().len(),
-            ShopCommand::AddStock { item, .. } | ShopCommand::TakeStock { item, .. } => item.as_str().len(),
-            ShopCommand::Checkout(CheckoutOrder { order, key, chosen, .. }) => {
-                let chosen = chosen.as_ref().map_or(0, |chosen| {
-                    chosen.spender.len() + chosen.ids.iter().map(|id| id.as_str().len() + 2).sum::<usize>()
-                });
-                order.as_str().len() + key.as_ref().map_or(0, |key| key.key.len()) + chosen
-            }
-            ShopCommand::Answer { key, .. } => key.order_id.as_str().len(),
-            ShopCommand::Cancel { order } | ShopCommand::Retry { order, .. } => order.as_str().len(),
-            ShopCommand::InitUsers { .. }
-            | ShopCommand::InitItems { .. }
-            | ShopCommand::InitOrders { .. }
-            | ShopCommand::SetOutside { .. } => 0,
-            ShopCommand::SetCharging { charging } => match charging {
-                Charging::Tokens(by) => by.wallet.len(),
-                Charging::Credit | Charging::Transfers(_) => 0,
-            },
-        };
-        texts + OVERHEAD + crate::records::UNIT
+        let ids = self.chosen.iter().flat_map(|chosen| &chosen.ids);
+        let chosen = self.chosen.as_ref().map_or(0, |chosen| chosen.spender.len())
+            + ids.map(|id| id.as_str().len() + 2).sum::<usize>();
+        let key = self.key.as_ref().map_or(0, |key| key.key.len());
+        self.order.as_str().len() + key + chosen + OVERHEAD + crate::records::UNIT
     }
+}
 
+impl ShopCommand {
     /// Shows the orders whose past the decision may read, and tokens that pay for one.
     pub fn each_key<'a>(&'a self, show: &mut dyn FnMut(Key<'a>)) {
         if let ShopCommand::Checkout(CheckoutOrder { chosen: Some(chosen), .. }) = self {

@@ -1,10 +1,21 @@
-//! The answer to a command that moved nothing: a repeat, a refusal or a question. Its sender alone is told.
+//! The answer to a command that moved nothing: a repeat, a refusal, or the question where a transfer stands. Its sender alone is
+//! told.
 
 use super::{Completion, Transfer};
-use crate::command::{Command, FulfilAction};
+use crate::codes::ErrorCode;
+use crate::command::{Command, FulfilAction, Lookup};
 use crate::effects::{Answer, Asked, Outcome};
 use crate::ids::ParticipantId;
 use crate::view::Transfers;
+
+/// The stored answer for a party to the transfer; others learn nothing of it.
+pub(crate) fn lookup(view: &impl Transfers, lookup: Lookup) -> Outcome {
+    match view.transfer(lookup.id) {
+        None => Outcome::refused(ErrorCode::TransferIdNotFound),
+        Some(known) if known.has_party(lookup.source) => Outcome::of_transfer(known),
+        Some(_) => Outcome::refused(ErrorCode::ClientError),
+    }
+}
 
 /// What the sender is told; `view` is the state that the command met. `None` for a command about no transfer.
 pub(crate) fn answer(

@@ -4,15 +4,13 @@ mod abort;
 mod answer;
 mod fulfil;
 mod funded;
-mod lookup;
 mod prepare;
 mod state;
 
 pub(crate) use abort::abort;
-pub(crate) use answer::answer;
+pub(crate) use answer::{answer, lookup};
 pub(crate) use fulfil::fulfil;
 pub(crate) use funded::{End, covers, give_back};
-pub(crate) use lookup::lookup;
 pub(crate) use prepare::prepare;
 pub use state::TransferState;
 

@@ -46,7 +46,7 @@ fn credits_raise_none() {
 }
 
 #[test]
-fn what_is_reserved_besides_is_usage() {
+fn what_is_reserved_beside_the_position_is_usage() {
     let mut world = alarmed_at(50);
     world.memory.accounts.get_mut(&PAYER_POSITION).unwrap().reserved = Balance(45);
     assert_eq!(world.frame(&[prepare(0, 5)]).alarms(), []);

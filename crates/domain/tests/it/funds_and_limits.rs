@@ -227,7 +227,7 @@ fn a_position_below_zero_lends_nothing_to_funds_out() {
 }
 
 #[test]
-fn what_is_reserved_besides_counts_for_funds_out() {
+fn what_is_reserved_beside_the_position_counts_for_funds_out() {
     let mut world = World::with(1000, 10);
     world.memory.accounts.get_mut(&PAYER_POSITION).unwrap().reserved = Balance(3);
     assert_refused(&mut world, funds_out(1, PAYER_SETTLEMENT, 8), PayerInsufficientLiquidity);

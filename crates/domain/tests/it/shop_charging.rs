@@ -1,25 +1,13 @@
 //! Checkouts that charge positions: the transfer goes through the steps of any other, is settled before the order is paid, and
 //! ends with every failure.
 
-use holdfast_domain::callbacks::{Callback, CallbackMessage, callbacks};
-use holdfast_domain::codes::ErrorCode;
-use holdfast_domain::command::{Abort, Command, Fulfil, FulfilAction};
-use holdfast_domain::effects::{Effects, Notification, NotificationKind, Party};
-use holdfast_domain::ids::ParticipantId;
-use holdfast_domain::shop::{
-    CHARGE_ABORTED, CHARGE_MARGIN_MS, Charging, CheckoutAnswer, OrderState, Said, ShopCommand, ShopRefusal,
-    Side, Sides, Why,
-};
-use holdfast_domain::transfers::{Code, TransferState};
+use holdfast_domain::callbacks::CallbackMessage;
 use proptest::prelude::*;
 
 use TransferState as S;
 
 use crate::shop_world::*;
-use crate::world::{
-    Flat, PAYEE, PAYEE_POSITION, PAYER, PAYER_POSITION, PAYER_SETTLEMENT, World, changed, funds_in, moved,
-    moved_with, prepare, told, told_reserved, told_with,
-};
+use crate::world::*;
 
 const STOCK: Sides = Sides { pay: false, stock: true };
 const UNIT: i64 = 100;

@@ -1,12 +1,7 @@
 //! Checkouts with both sides inside: each comes to its end within its own record.
 
-use holdfast_domain::command::Command;
-use holdfast_domain::shop::{
-    CheckoutAnswer, OrderState, ShopCommand, ShopEffect, ShopOutcome, ShopRefusal, Why,
-};
-
 use crate::shop_world::*;
-use crate::world::{Flat, World};
+use crate::world::*;
 
 #[test]
 fn both_sides_take_and_the_order_is_paid() {

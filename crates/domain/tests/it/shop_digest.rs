@@ -1,13 +1,11 @@
 //! What the shop adds to the audit chain. If these bytes change, every log with a shop fails its check on replay: that is right
 //! when the rules changed (raise `RULES_VERSION`), and a mistake otherwise.
 
-use holdfast_domain::effects::Effects;
-use holdfast_domain::shop::{Charging, Said, ShopCommand, Side, Sides};
 use sha2::{Digest, Sha256};
 
 use crate::funded_world::{issue, usd_token};
 use crate::shop_world::*;
-use crate::world::{Flat, PAYEE, World, digest, hex};
+use crate::world::*;
 
 /// A frame with one of everything that a shop can do, one after another.
 fn story() -> Vec<Effects> {
@@ -73,9 +71,9 @@ fn charged_story() -> Vec<Effects> {
 /// Both ways of charging, and each end that a charge can have, are in the story.
 #[test]
 fn the_charged_story_has_every_end() {
-    use holdfast_domain::shop::ShopEffect;
+    use ShopEffect;
+    use TransferState as S;
     use holdfast_domain::tokens::TokenEffect;
-    use holdfast_domain::transfers::TransferState as S;
     let story = charged_story();
     let reaches = |state| story.iter().any(|all| all.state_changes().iter().any(|row| row.state == state));
     for state in [S::Reserved, S::Committed, S::AbortedRejected, S::AbortedError] {

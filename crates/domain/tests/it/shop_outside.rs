@@ -1,14 +1,9 @@
 //! Sides that are outside: their messages are sent, their answers come back as commands, and a checkout stays open between.
 
-use holdfast_domain::command::{Command, Prepare};
-use holdfast_domain::shop::{
-    Alarm, CheckoutAnswer, OrderState, Said, ShopCommand, ShopEffect, ShopOutcome, ShopRefusal, Side, Sides,
-    Why,
-};
-use holdfast_domain::transfers::TransferState;
+use holdfast_domain::shop::Alarm;
 
 use crate::shop_world::*;
-use crate::world::{Flat, World, prepare_of, prepared};
+use crate::world::*;
 
 const PAY: Sides = Sides { pay: true, stock: false };
 const STOCK: Sides = Sides { pay: false, stock: true };

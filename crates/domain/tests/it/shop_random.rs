@@ -1,16 +1,12 @@
 //! Random frames against the naive shop: answers, credit, stock and orders are the same after every frame, and money and units
 //! are conserved.
 
-use holdfast_domain::command::{Command, Expire};
-use holdfast_domain::shop::{
-    CheckoutAnswer, OrderState, Said, ShopCommand, ShopOutcome, Side, SideBranch, Sides, Why,
-};
 use proptest::prelude::*;
 
 use crate::memory::Memory;
 use crate::shop_naive::{Naive, NaiveKey, NaiveOrder, Standing, Told};
 use crate::shop_world::*;
-use crate::world::{Flat, World};
+use crate::world::*;
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -93,10 +89,7 @@ impl Both {
                     None => checkout(&text(*order)),
                 };
                 let ShopCommand::Checkout(command) = command else { unreachable!() };
-                ShopCommand::Checkout(holdfast_domain::shop::CheckoutOrder {
-                    deadline_ms: *deadline,
-                    ..command
-                })
+                ShopCommand::Checkout(CheckoutOrder { deadline_ms: *deadline, ..command })
             }
             Op::Answer(order, tr, side, said) => says(&text(*order), u64::from(*tr), *side, *said),
             Op::Cancel(order) => cancel(&text(*order)),
@@ -372,7 +365,7 @@ proptest! {
         }
         both.shop.now += 100;
         both.expire(1_000);
-        let pending = |row: &&std::sync::Arc<holdfast_domain::shop::CheckoutRow>| row.undo.is_none();
+        let pending = |row: &&std::sync::Arc<CheckoutRow>| row.undo.is_none();
         prop_assert!(both.shop.memory.checkouts.values().filter(pending).all(|row| row.deadline >= both.shop.now));
     }
 }

@@ -5,18 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_domain::command::Command;
-use holdfast_domain::effects::Effects;
-use holdfast_domain::ids::Millis;
-use holdfast_domain::shop::{
-    AskedStep, Body, Charging, CheckoutOrder, Message, OrderState, Said, ShopCommand, ShopOutcome, Side,
-    Sides, Verdict,
-};
+use holdfast_domain::shop::Message;
 
 use crate::funded_world::{issue, usd_token};
 use crate::memory::Memory;
 use crate::shop_world::*;
-use crate::world::{Flat, PAYEE, PAYEE_POSITION, PAYER_POSITION, PAYER_SETTLEMENT, World, expire, funds_in};
+use crate::world::*;
 
 /// What a user has and an item's stock, if they are enough for the order; one less if they are not.
 const ENOUGH: [u64; 2] = [10, 2];

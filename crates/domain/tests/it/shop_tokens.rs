@@ -2,19 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use holdfast_domain::command::Command;
-use holdfast_domain::effects::Effects;
-use holdfast_domain::shop::{
-    ByTokens, Charging, CheckoutAnswer, CheckoutOrder, OrderState, Said, ShopCommand, ShopOutcome,
-    ShopRefusal, Side, Sides, TryKey, Why,
-};
 use holdfast_domain::tokens::{LockRow, NO_END, Name, TokenId, TokenOutcome, TokenRefusal};
 use proptest::prelude::*;
 
 use crate::funded_world::{issue, lock, spend, update, usd_token, wallet, wallets};
 use crate::shop_world::*;
 use crate::tokens_world::{as_command as of_vault, ids, renew, unlock};
-use crate::world::{Flat, World};
+use crate::world::*;
 
 const STOCK: Sides = Sides { pay: false, stock: true };
 const UNIT: u64 = 10;
@@ -337,7 +331,7 @@ fn assert_books(shop: &World, gone: u64, by_credit: u64) {
         .memory
         .checkouts
         .values()
-        .filter(|open| open.pay.branch == Some(holdfast_domain::shop::SideBranch::Taken))
+        .filter(|open| open.pay.branch == Some(SideBranch::Taken))
         .filter(|open| shop.memory.orders[&open.order].order.amount.get() > 0)
         .filter_map(|open| open.charge.map(|charge| charge.id().to_string()))
         .collect();

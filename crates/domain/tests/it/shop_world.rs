@@ -2,20 +2,16 @@
 
 use std::sync::Arc;
 
-use holdfast_domain::command::Command;
-use holdfast_domain::effects::Effects;
-use holdfast_domain::ids::ParticipantId;
-use holdfast_domain::money::Amount;
-use holdfast_domain::shop::{
-    ByTokens, ByTransfers, Charging, CheckoutAnswer, CheckoutOrder, CheckoutRow, ChosenTokens,
-    IdempotencyKey, OrderState, Said, Secret, ShopCommand, ShopOutcome, ShopRefusal, Side, SideBranch, Sides,
-    TrNum, TryKey, Whole, Why,
+pub use holdfast_domain::shop::{
+    AskedStep, Body, ByTokens, ByTransfers, CHARGE_ABORTED, CHARGE_MARGIN_MS, Charging, CheckoutAnswer,
+    CheckoutOrder, CheckoutRow, ChosenTokens, IdempotencyKey, OrderState, Said, Secret, ShopCommand,
+    ShopEffect, ShopOutcome, ShopRefusal, Side, SideBranch, Sides, TrNum, TryKey, Verdict, Whole, Why,
 };
 use holdfast_domain::tokens::Fingerprint;
 use proptest::prelude::*;
 
 use crate::tokens_world::ids;
-use crate::world::{Flat, World, expire, usd};
+use crate::world::*;
 
 pub const DEADLINE: u32 = 1_000;
 

@@ -2,18 +2,14 @@
 
 use std::sync::Arc;
 
-use holdfast_domain::command::{Command, Key};
-use holdfast_domain::ids::Millis;
+use holdfast_domain::command::Key;
 use holdfast_domain::tokens::TokenOutcome::{Issued, Locked, Released, Renewed};
 use holdfast_domain::tokens::TokenRefusal::{
     Consumed, Exists, Invalid, LeaseLost, SpenderInUse, Taken, Unknown,
 };
-use holdfast_domain::tokens::{
-    Fingerprint, LEASE_MS_MAX, LockRow, LockTokens, NO_END, TokenCommand, TokenEffect,
-};
 
 use crate::tokens_world::*;
-use crate::world::{NOW, World};
+use crate::world::*;
 
 const OVER: &str = "the lease is over";
 const NOTHING: &str = "it holds nothing";
@@ -198,7 +194,7 @@ fn tokens_of_two_notaries_do_not_meet_in_one_lock() {
 #[test]
 fn tokens_of_two_currencies_or_types_do_not_meet_in_one_lock() {
     let mut vault = World::vault(1);
-    let dollars = holdfast_domain::tokens::Token::new("usd", "alice", "USD", 5);
+    let dollars = Token::new("usd", "alice", "USD", 5);
     vault.tokens(vec![issue(&[dollars, token("bond", 1).of_type("bond"), token("other", 1).issuer("x")])]);
     let refusal = Invalid("tokens of two currencies or types in one selection".into());
     for of in [["t1", "usd"], ["usd", "t1"], ["t1", "bond"], ["bond", "usd"]] {

@@ -46,6 +46,13 @@ fn full_token() -> Token {
     token.attribute("a", "b").attribute("c", "d")
 }
 
+/// The value, and the same with each of these edits.
+fn variants<T: Clone>(value: &T, edits: &[&dyn Fn(&mut T)]) -> Vec<T> {
+    let mut all = vec![value.clone(); 1 + edits.len()];
+    edits.iter().zip(&mut all[1..]).for_each(|(edit, one)| edit(one));
+    all
+}
+
 /// The token, and the same with each of its fields another way.
 fn token_variants() -> Vec<Token> {
     let change = |edit: &dyn Fn(&mut Kind)| {
@@ -98,29 +105,26 @@ fn lock_row() -> LockRow {
 }
 
 fn lock_variants() -> Vec<LockRow> {
-    let change = |edit: fn(&mut LockRow)| {
-        let mut row = lock_row();
-        edit(&mut row);
-        row
-    };
-    vec![
-        lock_row(),
-        change(|row| row.spender = "q".into()),
-        change(|row| row.fence += 1),
-        change(|row| row.since += 1),
-        change(|row| row.expires_at += 1),
-        change(|row| (row.since, row.expires_at) = (9, 8)),
-        change(|row| row.amount += 1),
-        change(|row| (row.fence, row.amount) = (10, 7)),
-        change(|row| row.body.0 += 1),
-        change(|row| row.body.0 += 1 << 64),
-        change(|row| row.tokens = ids(&["t1"]).into()),
-        change(|row| row.tokens = ids(&["t2", "t1"]).into()),
-        change(|row| row.tokens = ids(&["t1t2"]).into()),
-        change(|row| row.tokens = ids(&["t", "1t2"]).into()),
-        change(|row| row.funding = Some("payee".into())),
-        change(|row| row.funding = Some("".into())),
-    ]
+    variants(
+        &lock_row(),
+        &[
+            &|row| row.spender = "q".into(),
+            &|row| row.fence += 1,
+            &|row| row.since += 1,
+            &|row| row.expires_at += 1,
+            &|row| (row.since, row.expires_at) = (9, 8),
+            &|row| row.amount += 1,
+            &|row| (row.fence, row.amount) = (10, 7),
+            &|row| row.body.0 += 1,
+            &|row| row.body.0 += 1 << 64,
+            &|row| row.tokens = ids(&["t1"]).into(),
+            &|row| row.tokens = ids(&["t2", "t1"]).into(),
+            &|row| row.tokens = ids(&["t1t2"]).into(),
+            &|row| row.tokens = ids(&["t", "1t2"]).into(),
+            &|row| row.funding = Some("payee".into()),
+            &|row| row.funding = Some("".into()),
+        ],
+    )
 }
 
 fn spend_row() -> SpendRow {
@@ -130,24 +134,25 @@ fn spend_row() -> SpendRow {
 }
 
 fn spend_variants() -> Vec<SpendRow> {
-    let change = |edit: &dyn Fn(&mut SpendRow)| {
+    let mut all = variants(
+        &spend_row(),
+        &[
+            &|row| row.body.0 += 1,
+            &|row| row.transaction.id = "y".into(),
+            &|row| row.transaction.spender = "q".into(),
+            &|row| (row.transaction.id, row.transaction.spender) = ("p".into(), "x".into()),
+            &|row| row.transaction.consumed.truncate(1),
+            &|row| row.transaction.consumed.reverse(),
+            &|row| row.transaction.produced.reverse(),
+            &|row| row.transaction.produced.clear(),
+            &|row| row.transaction.produced.truncate(1),
+        ],
+    );
+    let with = |token: Token| {
         let mut row = spend_row();
-        edit(&mut row);
+        row.transaction.produced[1] = token;
         row
     };
-    let mut all = vec![
-        spend_row(),
-        change(&|row| row.body.0 += 1),
-        change(&|row| row.transaction.id = "y".into()),
-        change(&|row| row.transaction.spender = "q".into()),
-        change(&|row| (row.transaction.id, row.transaction.spender) = ("p".into(), "x".into())),
-        change(&|row| row.transaction.consumed.truncate(1)),
-        change(&|row| row.transaction.consumed.reverse()),
-        change(&|row| row.transaction.produced.reverse()),
-        change(&|row| row.transaction.produced.clear()),
-        change(&|row| row.transaction.produced.truncate(1)),
-    ];
-    let with = |token: Token| change(&|row| row.transaction.produced[1] = token.clone());
     all.extend(token_variants().into_iter().skip(1).map(with));
     all
 }

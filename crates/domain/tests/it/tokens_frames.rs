@@ -2,14 +2,11 @@
 
 use std::sync::Arc;
 
-use holdfast_domain::command::Command;
-use holdfast_domain::effects::{Outcome, Subject};
 use holdfast_domain::tokens::TokenOutcome::{Issued, Locked, Refused, Released, Renewed, Spent, Updated};
 use holdfast_domain::tokens::TokenRefusal::{Consumed, Exists, LeaseLost, SpenderInUse, Taken, Unknown};
-use holdfast_domain::tokens::{LockTokens, TokenCommand, TokenEffect, TokenOutcome};
 
 use crate::tokens_world::*;
-use crate::world::{EXPIRATION, Flat, NOW, World, answer, expire, no_transfer, prepare};
+use crate::world::*;
 
 fn lock_for(spender: &str, id: &str, lease_ms: i64) -> TokenCommand {
     TokenCommand::Lock(LockTokens { lease_ms, ..lock_of(spender, &[id]) })
@@ -37,7 +34,7 @@ fn lock_and_spend() {
     let (answers, effects) =
         vault.tokens(vec![lock("p", &["t1"]), fenced(spend_of("p", &[("bob", 10)]), fence)]);
     let row = lock_row("p", fence, NOW, &["t1"]);
-    let bobs = holdfast_domain::tokens::Token::new(made(0), "bob", "EUR", 10);
+    let bobs = Token::new(made(0), "bob", "EUR", 10);
     let spent = spend_row(&spend_of("p", &[("bob", 10)]), &["t1"], std::slice::from_ref(&bobs));
     assert_eq!(answers, [Locked(Arc::clone(&row)), Spent(Arc::clone(&spent))]);
     assert_eq!(
@@ -97,7 +94,7 @@ fn two_that_want_the_same_token() {
 fn spend_and_its_repeat_and_the_outputs_spent_on() {
     let mut vault = World::vault(1);
     vault.locked("p", &["t1"]);
-    let next = holdfast_domain::tokens::SpendTokens { transaction: 1, ..spend_of("q", &[("carol", 10)]) };
+    let next = SpendTokens { transaction: 1, ..spend_of("q", &[("carol", 10)]) };
     let (answers, _) = vault.tokens(vec![
         spend("p", &[("bob", 10)]),
         spend("p", &[("bob", 10)]),
@@ -167,7 +164,7 @@ fn tokens_and_transfers_share_a_frame() {
         [prepare(0, 5), as_command(issue(&[token("a", 1)])), prepare(1, 5), as_command(lock("p", &["a"]))];
     let first = world.fence();
     let effects = world.frame(&commands);
-    let reserved = holdfast_domain::transfers::TransferState::Reserved;
+    let reserved = TransferState::Reserved;
     assert_eq!(*effects.outcome(0), answer(0, reserved, 5));
     assert_eq!(*effects.outcome(1), of_tokens(Issued));
     assert_eq!(*effects.outcome(2), answer(1, reserved, 10));

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use holdfast_domain::tokens::TokenOutcome::{Issued, Locked, Spent};
 use holdfast_domain::tokens::TokenRefusal::{Consumed, Exists, Invalid, LeaseLost, SpenderInUse};
-use holdfast_domain::tokens::{Fingerprint, Output, SpendRequest, SpendTokens, Token, TokenCommand};
 
 use crate::tokens_world::*;
-use crate::world::World;
+use crate::world::*;
 
 /// A token that a spend of `alice`'s made.
 fn change(n: usize, quantity: u64) -> Token {
@@ -47,7 +46,7 @@ fn inputs_go_outputs_and_change_come_and_the_spend_is_remembered() {
     let spent = spend_row(&command, &["t3", "t1"], &tokens);
     let mut effects = vec![unlocked(&row), consumed("t3"), consumed("t1")];
     effects.extend(tokens.iter().map(produced));
-    effects.push(holdfast_domain::tokens::TokenEffect::Spent(Arc::clone(&spent)));
+    effects.push(TokenEffect::Spent(Arc::clone(&spent)));
     vault.gives(TokenCommand::Spend(command), Spent(Arc::clone(&spent)), effects);
     assert_eq!(vault.memory.spends["p"], spent);
     assert!(vault.memory.locks.is_empty());
@@ -131,7 +130,7 @@ fn outputs_may_not_be_more_than_inputs_and_the_lock_stays() {
     let mut vault = World::vault(2);
     vault.locked("p", &["t1", "t2"]);
     let refusal = |vault: &mut World, command| match &vault.tokens(vec![command]).0[0] {
-        holdfast_domain::tokens::TokenOutcome::Refused(Invalid(why)) => why.clone(),
+        TokenOutcome::Refused(Invalid(why)) => why.clone(),
         other => panic!("{other:?}"),
     };
     for (command, asked) in [
@@ -223,7 +222,7 @@ fn quantities_up_to_the_greatest_and_sums_beyond() {
     vault.locked("p", &["a", "b", "c"]);
     let outputs = [("bob", u64::MAX), ("bob", u64::MAX), ("bob", u64::MAX), ("bob", 1)];
     let answer = &vault.tokens(vec![spend("p", &outputs)]).0[0];
-    assert!(matches!(answer, holdfast_domain::tokens::TokenOutcome::Refused(Invalid(_))), "{answer:?}");
+    assert!(matches!(answer, TokenOutcome::Refused(Invalid(_))), "{answer:?}");
 }
 
 #[test]

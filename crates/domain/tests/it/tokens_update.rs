@@ -2,10 +2,9 @@
 
 use holdfast_domain::tokens::TokenOutcome::{Refused, Updated};
 use holdfast_domain::tokens::TokenRefusal::{Consumed, Exists, Invalid, LeaseLost};
-use holdfast_domain::tokens::{TokenEffect, TokenOutcome};
 
 use crate::tokens_world::*;
-use crate::world::World;
+use crate::world::*;
 
 /// Only what lived is counted as gone: an id that never came leaves nothing but its tombstone.
 const fn came_and_went(produced: usize, consumed: usize) -> TokenOutcome {

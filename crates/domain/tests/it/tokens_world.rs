@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use holdfast_domain::command::Command;
-use holdfast_domain::effects::{Outcome, Subject};
-use holdfast_domain::ids::Millis;
-use holdfast_domain::tokens::{
-    Fingerprint, LockRow, LockTokens, NO_END, Output, SpendRequest, SpendRow, SpendTokens, Token,
-    TokenCommand, TokenEffect, TokenId, TokenOutcome, TokenRefusal, Transaction,
+pub use holdfast_domain::tokens::{
+    Fingerprint, LEASE_MS_MAX, LockRow, LockTokens, NO_END, Output, SpendRequest, SpendRow, SpendTokens,
+    Token, TokenCommand, TokenEffect, TokenId, TokenOutcome, TokenRefusal, Transaction,
 };
 
-use crate::world::{Flat, Lists, World, assert_effects, no_transfer};
+use crate::world::*;
 
 /// The lease of locks that do not say another.
 pub const LEASE: i64 = 1_000;

@@ -61,12 +61,12 @@ impl HubShop {
         let mut refusal = None;
         for _ in 0..self.tokens.claim_attempts {
             let (chosen, claim) = self.choose(&command.order, until).await?;
-            let command = ShopCommand::Checkout(CheckoutOrder { chosen, ..command.clone() });
+            let command = CheckoutOrder { chosen, ..command.clone() };
             let bytes = command.record_bytes_max();
             if bytes > RECORD_BYTES_MAX {
                 return Err(Refusal::TooLarge(bytes).into());
             }
-            match self.decide_keeping(command, claim).await? {
+            match self.decide_keeping(ShopCommand::Checkout(command), claim).await? {
                 ShopOutcome::Checkout(answer) => return Ok(answer),
                 ShopOutcome::Refused(ShopRefusal::ChooseTokens { order, why, taken }) => {
                     if let Some(id) = &taken {
