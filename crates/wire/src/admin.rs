@@ -7,7 +7,7 @@ use std::fmt;
 use holdfast_domain::command::{ENDPOINT_KIND_BYTES_MAX, ENDPOINT_VALUE_BYTES_MAX};
 use holdfast_domain::ids::{Currency, TransferId};
 use holdfast_domain::participants;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::JsonSchema;
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -15,18 +15,12 @@ use serde_json::{Value, json};
 use serde_with_macros::skip_serializing_none;
 
 use crate::amount::{ANY, Decimal, Given, Percent};
-use crate::text::{Rule, schema_of, shortened};
+use crate::text::{Rule, shortened};
 use crate::{Instant, Object, currencies};
 
 /// A string that is not empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Text(pub String);
-
-impl fmt::Display for Text {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 impl Rule for Text {
     fn read(text: &str) -> Result<Text, String> {
@@ -41,12 +35,6 @@ impl Rule for Text {
 /// A currency that a caller names: one of ISO 4217, for what is created by a typing error is never deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NamedCurrency(pub Currency);
-
-impl fmt::Display for NamedCurrency {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 impl Rule for NamedCurrency {
     fn read(text: &str) -> Result<NamedCurrency, String> {
@@ -63,12 +51,6 @@ impl Rule for NamedCurrency {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShownCurrency(pub Currency);
 
-impl fmt::Display for ShownCurrency {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 impl Rule for ShownCurrency {
     fn read(text: &str) -> Result<ShownCurrency, String> {
         let wrong = |_| format!("'{}' is not three capital letters such as USD", shortened(text));
@@ -84,12 +66,6 @@ impl Rule for ShownCurrency {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParticipantName(pub participants::Name);
 
-impl fmt::Display for ParticipantName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.as_str())
-    }
-}
-
 impl Rule for ParticipantName {
     fn read(text: &str) -> Result<ParticipantName, String> {
         let known = participants::Name::new(&Text::read(text)?.0).map(ParticipantName);
@@ -104,12 +80,6 @@ impl Rule for ParticipantName {
 /// The id of a movement of funds: a UUID of any version in lower case, or the 128 bits of a ULID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MovementId(pub TransferId);
-
-impl fmt::Display for MovementId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 impl Rule for MovementId {
     fn read(text: &str) -> Result<MovementId, String> {
@@ -220,6 +190,7 @@ written_as_text!(
     EndpointKind,
     EndpointValue
 );
+shown_as_content!(Text, NamedCurrency, ShownCurrency, ParticipantName, MovementId);
 
 /// A flag as answers show it: 1 or 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -237,19 +208,7 @@ impl<'de> Deserialize<'de> for Bit {
     }
 }
 
-impl JsonSchema for Bit {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Bit".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        schema_of(json!({"type": "integer", "enum": [0, 1]}))
-    }
-}
+inline_schema!(Bit, json!({"type": "integer", "enum": [0, 1]}));
 
 /// Whether a participant is a proxy. It may be said also as 1 and 0 as they stand in answers; not there means no.
 fn loose_flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {

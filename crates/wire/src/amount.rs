@@ -102,25 +102,8 @@ impl Serialize for Percent {
     }
 }
 
-impl fmt::Display for Percent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl JsonSchema for Percent {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Percent".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        schema_of(json!({"type": "integer", "minimum": 0, "maximum": 100}))
-    }
-}
+shown_as_content!(Percent);
+inline_schema!(Percent, json!({"type": "integer", "minimum": 0, "maximum": 100}));
 
 words! {
     /// How answers write amounts.

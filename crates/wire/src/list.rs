@@ -153,21 +153,12 @@ impl<'de> Deserialize<'de> for Attributes {
     }
 }
 
-impl JsonSchema for Attributes {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Attributes".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        schema_of(json!({
-            "type": "object", "maxProperties": ATTRIBUTES_MAX,
-            "propertyNames": {"minLength": 1, "maxLength": ATTRIBUTE_NAME_CHARS_MAX},
-            "additionalProperties": {"type": "string", "maxLength": ATTRIBUTE_VALUE_CHARS_MAX},
-            "examples": [{"purpose": "fees"}],
-        }))
-    }
-}
+inline_schema!(
+    Attributes,
+    json!({
+        "type": "object", "maxProperties": ATTRIBUTES_MAX,
+        "propertyNames": {"minLength": 1, "maxLength": ATTRIBUTE_NAME_CHARS_MAX},
+        "additionalProperties": {"type": "string", "maxLength": ATTRIBUTE_VALUE_CHARS_MAX},
+        "examples": [{"purpose": "fees"}],
+    })
+);

@@ -64,6 +64,13 @@ macro_rules! written_as_text {
             }
         }
 
+        inline_schema!($name, <$name as $crate::text::Rule>::schema());
+    )+};
+}
+
+/// The schema of a type, written wherever the type stands.
+macro_rules! inline_schema {
+    ($name:ty, $schema:expr) => {
         impl schemars::JsonSchema for $name {
             fn inline_schema() -> bool {
                 true
@@ -74,7 +81,18 @@ macro_rules! written_as_text {
             }
 
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                $crate::text::schema_of(<$name as $crate::text::Rule>::schema())
+                $crate::text::schema_of($schema)
+            }
+        }
+    };
+}
+
+/// A type is shown as what it holds.
+macro_rules! shown_as_content {
+    ($($name:ty),+) => {$(
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(&self.0, f)
             }
         }
     )+};
@@ -161,12 +179,6 @@ impl Name {
     }
 }
 
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 impl From<&holdfast_tokens::Name> for Name {
     fn from(name: &holdfast_tokens::Name) -> Name {
         Name(Arc::clone(name))
@@ -214,12 +226,6 @@ impl PublicKey {
     }
 }
 
-impl fmt::Display for PublicKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 impl<T> From<T> for PublicKey
 where
     Name: From<T>,
@@ -260,12 +266,6 @@ macro_rules! digits {
         $(#[$about])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct $name(pub $number);
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt(f)
-            }
-        }
 
         impl From<$number> for $name {
             fn from(number: $number) -> $name {
@@ -362,6 +362,7 @@ impl Rule for Instant {
 }
 
 written_as_text!(Name, PublicKey, Whole, Quantity, Sum, Instant);
+shown_as_content!(Name, PublicKey, Whole, Quantity, Sum);
 
 /// A member that is always there, and `null` where there is nothing to say. An `Option` is left out instead.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
