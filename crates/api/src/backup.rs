@@ -34,26 +34,25 @@ fn refusal(refusal: &BackupRefusal) -> ApiError {
 
 /// How far it is.
 pub(crate) async fn show(State(upkeep): State<Arc<dyn Upkeep>>) -> Json<Backup> {
-    let to = |dir: &Path| Some(dir.display().to_string());
+    let begun = |state: BackupState, dir: &Path| {
+        let dir = Some(dir.display().to_string());
+        Backup { state, dir, ..Backup::default() }
+    };
     Json(match upkeep.backup_status() {
-        BackupStatus::None => Backup::new(BackupState::None),
-        BackupStatus::Running { dir, done, total } => Backup {
-            dir: to(&dir),
-            done_bytes: Some(done),
-            total_bytes: Some(total),
-            ..Backup::new(BackupState::Running)
-        },
+        BackupStatus::None => Backup::default(),
+        BackupStatus::Running { dir, done, total } => {
+            Backup { done_bytes: Some(done), total_bytes: Some(total), ..begun(BackupState::Running, &dir) }
+        }
         BackupStatus::Done { dir, bytes, offset, log_end, files } => Backup {
-            dir: to(&dir),
             done_bytes: Some(bytes),
             total_bytes: Some(bytes),
             offset: Some(offset),
             log_end: Some(log_end),
             files: Some(files),
-            ..Backup::new(BackupState::Done)
+            ..begun(BackupState::Done, &dir)
         },
         BackupStatus::Failed { dir, reason } => {
-            Backup { dir: to(&dir), reason: Some(reason), ..Backup::new(BackupState::Failed) }
+            Backup { reason: Some(reason), ..begun(BackupState::Failed, &dir) }
         }
     })
 }

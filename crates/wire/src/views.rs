@@ -193,8 +193,10 @@ pub struct DeadLettersRetried {
 
 words! {
     /// How far a backup is.
+    #[derive(Default)]
     BackupState {
         /// There was none since the start.
+        #[default]
         None = "NONE",
         /// It is being made.
         Running = "RUNNING",
@@ -207,7 +209,7 @@ words! {
 
 /// How far the backup is, or how the last one ended.
 #[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Backup {
     /// How far it is
@@ -226,23 +228,6 @@ pub struct Backup {
     pub files: Option<usize>,
     /// Why it failed
     pub reason: Option<String>,
-}
-
-impl Backup {
-    /// Nothing but a state.
-    #[must_use]
-    pub const fn new(state: BackupState) -> Backup {
-        Backup {
-            state,
-            dir: None,
-            done_bytes: None,
-            total_bytes: None,
-            offset: None,
-            log_end: None,
-            files: None,
-            reason: None,
-        }
-    }
 }
 
 words! {
