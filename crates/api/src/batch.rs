@@ -4,16 +4,14 @@
 mod checkouts;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::http::HeaderMap;
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use holdfast_domain::command::Command;
@@ -23,10 +21,11 @@ use holdfast_domain::records::{CheckoutReply, SealError, Sealed, batch};
 use holdfast_engine::Refusal;
 
 use crate::Edge;
+use crate::bodies::{announced, room_for};
 use crate::calls::submit_records;
 use crate::error::ApiError;
 use crate::gate::{Caller, Sight, check_sources};
-use crate::limits::{BATCH_BODY_MAX, BODY_PERMIT_BYTES, BODY_READ_MAX};
+use crate::limits::{BATCH_BODY_MAX, BODY_READ_MAX};
 use crate::shop::Shop;
 use checkouts::{Wanted, check_out_each, checkouts_of, pay_with_tokens};
 use holdfast_engine::Profile;
@@ -39,7 +38,8 @@ pub(crate) async fn batch(
     body: Body,
 ) -> Result<Response, ApiError> {
     expect_batch(&headers)?;
-    let room = room_for(&edge, &headers)?;
+    let length = announced(&headers).unwrap_or(BATCH_BODY_MAX).min(BATCH_BODY_MAX);
+    let room = room_for(&edge, length)?;
     let (header, bytes) =
         timeout(BODY_READ_MAX, read_body(&headers, body)).await.map_err(|_| ApiError::slow_body())??;
     let started = Instant::now();
@@ -49,7 +49,7 @@ pub(crate) async fn batch(
         SealError::TooMany(count) => Refusal::TooMany(count).into(),
         SealError::Bad { .. } | SealError::Count { .. } => ApiError::malformed(error.to_string()),
     })?;
-    edge.parse.increment(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    edge.note_parsed(started);
     let checkouts = checkouts_of(records.commands());
     check_profile(&edge, records.commands(), &checkouts)?;
     check_sources(&edge, caller, records.commands()).await?;
@@ -136,18 +136,6 @@ fn expect_batch(headers: &HeaderMap) -> Result<(), ApiError> {
         return Ok(());
     }
     Err(ApiError::malformed(format!("a batch has the Content-Type {}", batch::MEDIA_TYPE)))
-}
-
-/// What has been announced is counted before it is read, so that many large bodies at once cannot fill the memory.
-fn room_for(edge: &Edge, headers: &HeaderMap) -> Result<OwnedSemaphorePermit, ApiError> {
-    let length = announced(headers).unwrap_or(BATCH_BODY_MAX).min(BATCH_BODY_MAX);
-    let permits = u32::try_from(length.div_ceil(BODY_PERMIT_BYTES)).unwrap_or(u32::MAX);
-    let room = Arc::clone(&edge.bodies).try_acquire_many_owned(permits);
-    room.map_err(|_| Refusal::Busy.into())
-}
-
-fn announced(headers: &HeaderMap) -> Option<usize> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// Reads the body in one copy: the sixteen bytes of its header apart from the records.

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
+use holdfast_domain::ids::ParticipantId;
+use holdfast_domain::participants::Name;
 use holdfast_domain::records::Sealed;
 use holdfast_domain::registry::{Registry, Whose};
 use tokio::sync::oneshot;
@@ -107,6 +109,11 @@ pub(crate) async fn beside<R: Send + 'static>(
     read: impl FnOnce() -> R + Send + 'static,
 ) -> Result<R, ApiError> {
     tokio::task::spawn_blocking(read).await.map_err(|_| ApiError::hub_stopped())
+}
+
+/// The number of the participant of that name, if there is one.
+pub(crate) async fn number_of(edge: &Edge, name: Name) -> Result<Option<ParticipantId>, ApiError> {
+    ask(edge, Whose::Named(name), move |all| all.participant_named(name).map(|row| row.id)).await
 }
 
 /// Asks about participants; `whose` says which rows the question needs.

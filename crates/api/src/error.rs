@@ -1,14 +1,14 @@
 //! Refusals at the edge, in the standard's form: a status and `{"errorInformation":{…}}`.
 
 use axum::Json;
-use axum::http::header::RETRY_AFTER;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::ids::IdError;
 use holdfast_engine::{EngineError, Refusal};
 use holdfast_wire::fspiop::error_information;
 
-use crate::limits::RETRY_AFTER_SECONDS;
+use crate::problem::retry_later;
 
 /// Why a request got no good answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,11 @@ impl ApiError {
         ApiError { status, code, detail: detail.into(), extensions: Vec::new() }
     }
 
+    /// 400/3100: what is asked for makes no sense.
+    pub(crate) fn invalid(detail: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::BAD_REQUEST, 3100, detail)
+    }
+
     /// 400/3101: not what the syntax says.
     pub(crate) fn malformed(detail: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::BAD_REQUEST, 3101, detail)
@@ -39,6 +44,11 @@ impl ApiError {
     /// 400/3104: more bytes than are read.
     pub(crate) fn too_large(detail: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::BAD_REQUEST, 3104, detail)
+    }
+
+    /// 400/3200: no such participant.
+    pub(crate) fn no_participant(detail: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::BAD_REQUEST, ErrorCode::IdNotFound.number(), detail)
     }
 
     /// 404/3208: no such transfer.
@@ -106,11 +116,7 @@ impl From<IdError> for ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let body = error_information(self.code, &self.detail, &self.extensions);
-        let mut response = (self.status, Json(body)).into_response();
-        if matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
-            response.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into());
-        }
-        response
+        retry_later((self.status, Json(body)).into_response())
     }
 }
 
@@ -131,7 +137,7 @@ mod tests {
 
     /// What a caller needs: why, and what to do. Both must survive the cut.
     #[test]
-    fn reasons_of_a_cluster_fit_into_a_description() {
+    fn reasons_of_a_node_fit_into_a_description() {
         let unknown = Refusal::Unknown("Kafka is silent: Connection refused (127.0.0.1:19092)".to_owned());
         let store = EngineError::Unreadable(
             "PostgreSQL at 127.0.0.1:15432: Connection refused; is it running?".to_owned(),

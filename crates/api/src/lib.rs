@@ -10,6 +10,7 @@
 //! | `gate` | what every request passes: its id, its caller, its rate, its trace |
 //! | `keys` | API keys: made, kept as hashes, compared |
 //! | `openapi` | what the paths take and answer, as a document and as a page |
+//! | `bodies` | bodies on their way in: counted, bounded |
 //! | `calls` | the way to the writer and back |
 //! | `admin` | `/participants…`: the operator's paths, as central-ledger has them |
 //! | `fspiop` | `/transfers…`: the paths that participants call |
@@ -25,6 +26,7 @@
 mod admin;
 mod backup;
 mod batch;
+mod bodies;
 mod calls;
 mod error;
 mod fspiop;
@@ -44,6 +46,7 @@ mod tokens;
 mod views;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use holdfast_engine::{Callbacks, Engine, Wallets};
 pub(crate) use holdfast_wire::times;
@@ -88,6 +91,11 @@ impl Edge {
             gate: Arc::default(),
             names: Arc::default(),
         }
+    }
+
+    /// Notes how long a body that was all here at `started` took to be read.
+    fn note_parsed(&self, started: Instant) {
+        self.parse.increment(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// The same behind a gate; without one everybody may do everything.

@@ -36,8 +36,8 @@ pub const SHUTDOWN_WAIT_MAX: Duration = Duration::from_secs(10);
 pub const BATCH_BODY_MAX: usize = batch::HEADER_LEN + batch::RECORDS_MAX * PREPARE_LEN;
 /// Checkouts of one batch that tokens are chosen for at a time.
 pub const BATCH_CHECKOUTS_TOGETHER: usize = 256;
-/// Checkouts of one batch that are under way at a time at a node of a cluster.
-pub const CLUSTER_CHECKOUTS_TOGETHER: usize = 2_048;
+/// Checkouts of one batch that are under way at a time at a node of the database profile.
+pub const NODE_CHECKOUTS_TOGETHER: usize = 2_048;
 /// What a refused caller is told to wait.
 pub const RETRY_AFTER_SECONDS: u32 = 1;
 /// The largest body on the admin paths, in bytes.

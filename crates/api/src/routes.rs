@@ -12,10 +12,10 @@ use axum::http::Method;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
-use crate::admin::{accounts, endpoints, funds, limits, participants, positions};
+use crate::admin::{accounts, endpoints, funds, limits, participants};
 use crate::gate::{self, Access};
 use crate::shop::{Course, Proper, Shop, checkouts, orders, payment, stock};
-use crate::tokens::{Wallets, holdings, locks, select, spend, supply};
+use crate::tokens::{Wallets, commands, holdings, locks};
 use crate::{Edge, backup, batch, error, fspiop, health, openapi, views};
 use holdfast_engine::{self as engine, Profile};
 
@@ -97,7 +97,7 @@ pub(crate) fn table() -> Vec<Route> {
         ),
         route(Everywhere, GET, "/participants/{name}/limits", Operator, limits::list),
         route(Everywhere, PUT, "/participants/{name}/limits", Operator, limits::set),
-        route(Everywhere, GET, "/participants/{name}/positions", Operator, positions::list),
+        route(Everywhere, GET, "/participants/{name}/positions", Operator, accounts::positions),
         route(Everywhere, GET, "/participants/{name}/accounts", Operator, accounts::list),
         route(Everywhere, POST, "/participants/{name}/accounts", Operator, accounts::create),
         route(Everywhere, POST, "/participants/{name}/accounts/{id}", Operator, funds::record),
@@ -119,12 +119,12 @@ pub(crate) fn table() -> Vec<Route> {
         route(Everywhere, PUT, "/transfers/{id}/error", Participant, fspiop::put_error),
         // The wallets' paths. Whoever may call them can issue, and spend from any wallet: their backends hold an
         // operator's key.
-        route(Wallets, POST, "/tokens/issue", Operator, supply::issue),
-        route(Wallets, POST, "/tokens/select", Operator, select::select),
-        route(Wallets, POST, "/tokens/spend", Operator, spend::spend),
-        route(Wallets, POST, "/tokens/redeem", Operator, spend::redeem),
-        route(Wallets, POST, "/tokens/updates", Operator, supply::updates),
-        route(Wallets, POST, "/tokens/consolidate", Operator, spend::consolidate),
+        route(Wallets, POST, "/tokens/issue", Operator, commands::issue),
+        route(Wallets, POST, "/tokens/select", Operator, commands::select),
+        route(Wallets, POST, "/tokens/spend", Operator, commands::spend),
+        route(Wallets, POST, "/tokens/redeem", Operator, commands::redeem),
+        route(Wallets, POST, "/tokens/updates", Operator, commands::updates),
+        route(Wallets, POST, "/tokens/consolidate", Operator, commands::consolidate),
         route(Wallets, GET, "/tokens", Operator, holdings::list),
         route(Wallets, GET, "/tokens/balance", Operator, holdings::balance),
         route(Wallets, GET, "/tokens/locks", Operator, locks::list),
@@ -219,7 +219,7 @@ pub(crate) fn table() -> Vec<Route> {
         // The hub's own paths.
         route(Everywhere, POST, "/hub/batch", Batch, batch::batch),
         route(Everywhere, GET, "/hub/transfers", Operator, views::transfers::transfers),
-        route(Everywhere, GET, "/hub/transfers/{id}", Operator, views::transfer::transfer),
+        route(Everywhere, GET, "/hub/transfers/{id}", Operator, views::transfers::transfer),
         route(Everywhere, GET, "/hub/holds", Operator, views::holds::holds),
         route(Everywhere, GET, "/hub/stats", Operator, views::stats::stats),
         route(Shop, GET, "/hub/checkouts", Operator, checkouts::list),

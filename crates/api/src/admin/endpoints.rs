@@ -7,14 +7,12 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::uri::Authority;
 use axum::http::{StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
 use holdfast_domain::command::{Command, SetEndpoint};
-use holdfast_domain::ids::HUB;
 use holdfast_wire::admin::{Bounded, Endpoint, OneOrList};
 
 use super::body::Body;
 use super::extract::{Filter, Place};
-use super::{Whom, about, change};
+use super::{about, change};
 use crate::Edge;
 use crate::error::ApiError;
 
@@ -23,15 +21,12 @@ pub(crate) async fn list(
     State(edge): State<Edge>,
     Place(name): Place<String>,
     filter: Filter,
-) -> Result<Response, ApiError> {
+) -> Result<Json<OneOrList<Endpoint>>, ApiError> {
     let wanted = filter.kind;
     let one = wanted.is_some();
     let endpoints: Vec<Endpoint> = about(&edge, &name, move |store, whom| {
-        let all = store.endpoints(match whom {
-            Whom::Hub => HUB,
-            Whom::Participant(row) => row.id,
-        });
-        let matching = all.into_iter().filter(|(kind, _)| wanted.as_ref().is_none_or(|it| it == kind));
+        let all = store.endpoints(whom.id()).into_iter();
+        let matching = all.filter(|(kind, _)| wanted.as_ref().is_none_or(|it| it == kind));
         matching
             .map(|(kind, value)| Endpoint {
                 kind: Bounded(kind.to_owned()),
@@ -40,8 +35,7 @@ pub(crate) async fn list(
             .collect()
     })
     .await?;
-    let shown = if one { OneOrList::one(endpoints) } else { OneOrList::List(endpoints) };
-    Ok(Json(shown).into_response())
+    Ok(Json(if one { OneOrList::one(endpoints) } else { OneOrList::List(endpoints) }))
 }
 
 /// `POST /participants/{name}/endpoints`: sets one; it replaces an earlier one of its type.
@@ -54,11 +48,7 @@ pub(crate) async fn set(
     if is_url_by_name(&kind) {
         check_template(&kind, &value).map_err(wrong)?;
     }
-    let participant = about(&edge, &name, |_, whom| match whom {
-        Whom::Hub => HUB,
-        Whom::Participant(row) => row.id,
-    })
-    .await?;
+    let participant = about(&edge, &name, |_, whom| whom.id()).await?;
     let endpoint = SetEndpoint::new(participant, kind, value)
         .ok_or_else(|| wrong("cannot be kept with this type".to_owned()))?;
     let done = change(&edge, Command::SetEndpoint(endpoint), |_| format!("{name} has no endpoints"));

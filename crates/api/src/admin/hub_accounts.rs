@@ -18,33 +18,16 @@ pub(super) const SINCE: Millis = 0;
 /// Numbers of accounts from here on are the Hub's: beyond what participants reach, within 31 bits.
 const NUMBERS_FROM: u32 = 2_000_000_000;
 
-/// The kinds of accounts that the Hub has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum HubAccountKind {
-    /// The other side of funds in and out.
-    Reconciliation,
-    /// The other side of settlements, of which there are none here.
-    MultilateralSettlement,
-}
-
-impl HubAccountKind {
-    pub(super) const ALL: [HubAccountKind; 2] =
-        [HubAccountKind::Reconciliation, HubAccountKind::MultilateralSettlement];
-
-    /// The kind as it is shown.
-    pub(super) const fn shown(self) -> AccountKind {
-        match self {
-            HubAccountKind::Reconciliation => AccountKind::HubReconciliation,
-            HubAccountKind::MultilateralSettlement => AccountKind::HubMultilateralSettlement,
-        }
-    }
-}
+/// The kinds of accounts that the Hub has: the other side of funds in and out, and that of settlements, of which there are
+/// none here.
+pub(super) const KINDS: [AccountKind; 2] =
+    [AccountKind::HubReconciliation, AccountKind::HubMultilateralSettlement];
 
 /// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HubAccount {
     pub(super) id: u32,
-    pub(super) kind: HubAccountKind,
+    pub(super) kind: AccountKind,
     pub(super) currency: Currency,
     pub(super) value: Balance,
     pub(super) changed_at: Millis,
@@ -64,20 +47,20 @@ pub(super) fn list(store: &dyn Registry, also: Option<Currency>) -> Vec<HubAccou
         }
     }
     let of_currency = |(currency, (held, changed_at)): (Currency, (Balance, Millis))| {
-        HubAccountKind::ALL.map(|kind| HubAccount {
+        KINDS.map(|kind| HubAccount {
             id: number(currency, kind),
             kind,
             currency,
-            value: if kind == HubAccountKind::Reconciliation { held } else { Balance::ZERO },
-            changed_at: if kind == HubAccountKind::Reconciliation { changed_at } else { SINCE },
+            value: if kind == AccountKind::HubReconciliation { held } else { Balance::ZERO },
+            changed_at: if kind == AccountKind::HubReconciliation { changed_at } else { SINCE },
         })
     };
     currencies.into_iter().flat_map(of_currency).collect()
 }
 
-fn number(currency: Currency, kind: HubAccountKind) -> u32 {
+fn number(currency: Currency, kind: AccountKind) -> u32 {
     let place = currency.letters().iter().fold(0, |place, letter| 26 * place + u32::from(letter - b'A'));
-    NUMBERS_FROM + 2 * place + u32::from(kind == HubAccountKind::MultilateralSettlement)
+    NUMBERS_FROM + 2 * place + u32::from(kind == AccountKind::HubMultilateralSettlement)
 }
 
 #[cfg(test)]
@@ -88,7 +71,7 @@ mod tests {
     fn every_account_has_a_number_of_its_own_that_fits_31_bits() {
         let mut seen = std::collections::BTreeSet::new();
         for letters in ["AAA", "AAB", "USD", "EUR", "TZS", "ZZY", "ZZZ"] {
-            for kind in HubAccountKind::ALL {
+            for kind in KINDS {
                 let number = number(letters.parse().unwrap(), kind);
                 assert!(seen.insert(number) && i32::try_from(number).is_ok(), "{letters}: {number}");
             }

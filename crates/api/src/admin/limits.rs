@@ -5,11 +5,10 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use holdfast_domain::command::{Admin, Command};
 use holdfast_domain::ids::{Currency, ParticipantId};
 use holdfast_domain::money::Amount;
-use holdfast_domain::participants::{Account, Participant};
+use holdfast_domain::participants::Participant;
 use holdfast_domain::registry::{Registry, Whose};
 use holdfast_wire::Object;
 use holdfast_wire::admin::{Cap, InitialPositionAndLimits, Limit, LimitKind, NewLimit, ShownCurrency};
@@ -17,14 +16,10 @@ use holdfast_wire::amount::{Amounts, Decimal, Percent};
 
 use super::body::Body;
 use super::extract::{Filter, Place};
-use super::{Whom, about, change, not_of_the_hub, not_possible};
+use super::{about, change, not_of_the_hub, not_possible};
 use crate::Edge;
 use crate::calls::ask;
 use crate::error::ApiError;
-
-fn shown(account: &Account, cap: Amount, amounts: Amounts) -> Limit {
-    limit(account.currency, cap, account.alarm_percentage, amounts)
-}
 
 fn limit(currency: Currency, cap: Amount, alarm_percentage: u16, amounts: Amounts) -> Limit {
     Limit {
@@ -38,22 +33,33 @@ fn limit(currency: Currency, cap: Amount, alarm_percentage: u16, amounts: Amount
     }
 }
 
-/// The limits of one participant that the filter lets through.
-fn limits_of<'a>(
-    store: &'a dyn Registry,
-    row: &'a Participant,
-    wanted: Option<Currency>,
-) -> impl Iterator<Item = (&'a Account, Amount)> {
-    let in_currency =
-        row.accounts.iter().filter(move |(currency, _)| wanted.is_none_or(|it| it == *currency));
-    in_currency.filter_map(|(_, account)| {
-        let account = store.account(*account).expect("a participant names accounts that exist");
-        account.net_debit_cap.map(|cap| (account, cap))
-    })
+/// Which limits are asked for, and how their amounts are written.
+#[derive(Clone, Copy)]
+struct Wanted {
+    currency: Option<Currency>,
+    known_type: bool,
+    amounts: Amounts,
 }
 
-fn of_known_type(filter: &Filter) -> bool {
-    filter.kind.as_ref().is_none_or(|kind| kind == LimitKind::NetDebitCap.word())
+impl Wanted {
+    fn of(filter: &Filter) -> Result<Wanted, ApiError> {
+        let known_type = filter.kind.as_ref().is_none_or(|kind| kind == LimitKind::NetDebitCap.word());
+        Ok(Wanted { currency: filter.currency()?, known_type, amounts: filter.amounts()? })
+    }
+
+    /// Those of one participant.
+    fn limits_of<'a>(
+        self,
+        store: &'a dyn Registry,
+        row: &'a Participant,
+    ) -> impl Iterator<Item = Limit> + use<'a> {
+        let is_wanted = move |currency| self.known_type && self.currency.is_none_or(|it| it == currency);
+        let accounts = row.accounts.iter().filter(move |(currency, _)| is_wanted(*currency));
+        accounts.filter_map(move |(_, account)| {
+            let row = store.account(*account).expect("a participant names accounts that exist");
+            row.net_debit_cap.map(|cap| limit(row.currency, cap, row.alarm_percentage, self.amounts))
+        })
+    }
 }
 
 /// `GET /participants/{name}/limits[?currency=&type=&amounts=]`.
@@ -61,41 +67,31 @@ pub(crate) async fn list(
     State(edge): State<Edge>,
     Place(name): Place<String>,
     filter: Filter,
-) -> Result<Response, ApiError> {
-    let (wanted, amounts) = (filter.currency()?, filter.amounts()?);
-    let known_type = of_known_type(&filter);
-    let limits: Vec<Limit> = about(&edge, &name, move |store, whom| match whom {
-        Whom::Participant(row) if known_type => {
-            limits_of(store, row, wanted).map(|(account, cap)| shown(account, cap, amounts)).collect()
-        }
-        _ => Vec::new(),
-    })
-    .await?;
-    Ok(Json(limits).into_response())
+) -> Result<Json<Vec<Limit>>, ApiError> {
+    let wanted = Wanted::of(&filter)?;
+    let limits = about(&edge, &name, move |store, whom| {
+        whom.participant().into_iter().flat_map(|row| wanted.limits_of(store, row)).collect()
+    });
+    limits.await.map(Json)
 }
 
 /// `GET /participants/limits[?currency=&type=&amounts=]`: everybody's.
-pub(crate) async fn list_all(State(edge): State<Edge>, filter: Filter) -> Result<Response, ApiError> {
-    let (wanted, amounts) = (filter.currency()?, filter.amounts()?);
-    let known_type = of_known_type(&filter);
-    let limits: Vec<Limit> = ask(&edge, Whose::Everybody, move |store| {
-        let everybody = store.participants().into_iter().filter(|_| known_type);
-        let limits = everybody.flat_map(|row| limits_of(store, row, wanted).map(move |limit| (row, limit)));
-        let show = |(row, (account, cap)): (&Participant, (&Account, Amount))| Limit {
-            name: Some(row.name.as_str().to_owned()),
-            ..shown(account, cap, amounts)
+pub(crate) async fn list_all(State(edge): State<Edge>, filter: Filter) -> Result<Json<Vec<Limit>>, ApiError> {
+    let wanted = Wanted::of(&filter)?;
+    let limits = ask(&edge, Whose::Everybody, move |store| {
+        let of_one = |row: &Participant| {
+            let name = Some(row.name.as_str().to_owned());
+            wanted.limits_of(store, row).map(|limit| Limit { name: name.clone(), ..limit }).collect()
         };
-        limits.map(show).collect()
-    })
-    .await?;
-    Ok(Json(limits).into_response())
+        store.participants().into_iter().flat_map::<Vec<Limit>, _>(of_one).collect()
+    });
+    limits.await.map(Json)
 }
 
 /// The participant, if it has accounts in that currency; 500/2001 if not, 400/3100 if it is the Hub.
 async fn with_accounts(edge: &Edge, name: &str, currency: Currency) -> Result<ParticipantId, ApiError> {
-    let found = about(edge, name, move |_, whom| match whom {
-        Whom::Participant(row) => Some(row.position_account(currency).map(|_| row.id)),
-        Whom::Hub => None,
+    let found = about(edge, name, move |_, whom| {
+        whom.participant().map(|row| row.position_account(currency).map(|_| row.id))
     });
     let found = found.await?.ok_or_else(|| not_of_the_hub("the Hub has no limits"))?;
     found.ok_or_else(|| not_possible(format!("{name} has no {currency} accounts to set limits on")))
@@ -122,7 +118,7 @@ pub(crate) async fn set(
     State(edge): State<Edge>,
     Place(name): Place<String>,
     Body(body): Body<NewLimit>,
-) -> Result<Response, ApiError> {
+) -> Result<Json<Limit>, ApiError> {
     let (currency, Object(cap)) = (body.currency.0, body.limit);
     let (net_debit_cap, Percent(alarm_percentage)) = (cap.value.0, cap.alarm_percentage);
     let participant = with_accounts(&edge, &name, currency).await?;
@@ -131,5 +127,5 @@ pub(crate) async fn set(
         format!("{name} has no {currency} limit yet; POST …/initialPositionAndLimits first")
     });
     done.await?;
-    Ok(Json(limit(currency, net_debit_cap, alarm_percentage, Amounts::Numbers)).into_response())
+    Ok(Json(limit(currency, net_debit_cap, alarm_percentage, Amounts::Numbers)))
 }

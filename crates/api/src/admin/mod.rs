@@ -7,8 +7,7 @@
 //! | --- | --- |
 //! | `participants` | `/participants`, `/participants/{name}` |
 //! | `limits` | `…/initialPositionAndLimits`, `…/limits`, `/participants/limits` |
-//! | `positions` | `…/positions` |
-//! | `accounts` | `…/accounts`, the flag of `…/accounts/{id}` |
+//! | `accounts` | `…/accounts`, `…/positions`, the flag of `…/accounts/{id}` |
 //! | `funds` | `…/accounts/{id}` in and out, `…/accounts/{id}/transfers/{transferId}` |
 //! | `endpoints` | `…/endpoints` |
 //! | `entity` | a participant as it is shown |
@@ -25,12 +24,12 @@ pub(crate) mod funds;
 mod hub_accounts;
 pub(crate) mod limits;
 pub(crate) mod participants;
-pub(crate) mod positions;
 
 use axum::http::StatusCode;
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Outcome;
+use holdfast_domain::ids::{HUB, ParticipantId};
 use holdfast_domain::participants::{HUB_NAME, Name, Participant};
 use holdfast_domain::registry::{Registry, Whose};
 
@@ -45,16 +44,25 @@ use crate::error::ApiError;
 enum Whom<'a> {
     /// The hub itself: always there, without rows of its own.
     Hub,
-    /// Somebody who was created.
+    /// One that was created.
     Participant(&'a Participant),
 }
 
-impl Whom<'_> {
-    fn name(&self) -> &str {
+impl<'a> Whom<'a> {
+    /// The participant, unless it is the Hub.
+    const fn participant(self) -> Option<&'a Participant> {
         match self {
-            Whom::Hub => HUB_NAME,
-            Whom::Participant(row) => row.name.as_str(),
+            Whom::Hub => None,
+            Whom::Participant(row) => Some(row),
         }
+    }
+
+    fn name(self) -> &'a str {
+        self.participant().map_or(HUB_NAME, |row| row.name.as_str())
+    }
+
+    fn id(self) -> ParticipantId {
+        self.participant().map_or(HUB, |row| row.id)
     }
 }
 

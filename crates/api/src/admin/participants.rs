@@ -3,16 +3,14 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Admin, Command};
-use holdfast_domain::ids::ParticipantId;
 use holdfast_domain::participants::{CURRENCIES_MAX, Name};
 use holdfast_domain::registry::Whose;
 use holdfast_wire::admin::{Activity, NewParticipant, Participant};
 
 use super::body::Body;
-use super::entity::Portrait;
+use super::entity::{addressed, copied};
 use super::extract::{Origin, Place};
 use super::{Whom, about, change, not_of_the_hub, refusal};
 use crate::Edge;
@@ -20,19 +18,21 @@ use crate::calls::ask;
 use crate::error::ApiError;
 
 /// `GET /participants`: everybody, the Hub first.
-pub(crate) async fn list(State(edge): State<Edge>, origin: Origin) -> Result<Response, ApiError> {
-    let portraits: Vec<Portrait> = ask(&edge, Whose::Everybody, |store| {
+pub(crate) async fn list(
+    State(edge): State<Edge>,
+    origin: Origin,
+) -> Result<Json<Vec<Participant>>, ApiError> {
+    let all: Vec<Participant> = ask(&edge, Whose::Everybody, |store| {
         let everybody = store.participants().into_iter().map(Whom::Participant);
-        std::iter::once(Whom::Hub).chain(everybody).map(|whom| Portrait::take(store, whom, None)).collect()
+        std::iter::once(Whom::Hub).chain(everybody).map(|whom| copied(store, whom, None)).collect()
     })
     .await?;
-    let entities: Vec<Participant> = portraits.into_iter().map(|portrait| portrait.entity(&origin)).collect();
-    Ok(Json(entities).into_response())
+    Ok(Json(all.into_iter().map(|entity| addressed(entity, &origin)).collect()))
 }
 
-async fn entity(edge: &Edge, name: &str, origin: &Origin) -> Result<Participant, ApiError> {
-    let portrait = about(edge, name, |store, whom| Portrait::take(store, whom, None)).await?;
-    Ok(portrait.entity(origin))
+async fn entity(edge: &Edge, name: &str, origin: &Origin) -> Result<Json<Participant>, ApiError> {
+    let entity = about(edge, name, |store, whom| copied(store, whom, None)).await?;
+    Ok(Json(addressed(entity, origin)))
 }
 
 /// `GET /participants/{name}`.
@@ -40,9 +40,8 @@ pub(crate) async fn show(
     State(edge): State<Edge>,
     Place(name): Place<String>,
     origin: Origin,
-) -> Result<Response, ApiError> {
-    let shown = entity(&edge, &name, &origin).await?;
-    Ok(Json(shown).into_response())
+) -> Result<Json<Participant>, ApiError> {
+    entity(&edge, &name, &origin).await
 }
 
 /// `POST /participants`: a participant, or a further currency for one.
@@ -50,7 +49,7 @@ pub(crate) async fn create(
     State(edge): State<Edge>,
     origin: Origin,
     Body(body): Body<NewParticipant>,
-) -> Result<Response, ApiError> {
+) -> Result<(StatusCode, Json<Participant>), ApiError> {
     let (name, currency) = (body.name.0, body.currency.0);
     if is_a_path(name) {
         let detail = format!("name: '{name}' is reserved; choose another");
@@ -60,8 +59,7 @@ pub(crate) async fn create(
         format!("{name} has {currency} already, or {CURRENCIES_MAX} other currencies")
     });
     made.await?;
-    let shown = entity(&edge, name.as_str(), &origin).await?;
-    Ok((StatusCode::CREATED, Json(shown)).into_response())
+    Ok((StatusCode::CREATED, entity(&edge, name.as_str(), &origin).await?))
 }
 
 /// The Hub has its own place, and `/participants/limits` is a list: a participant of that name could not be reached.
@@ -75,13 +73,9 @@ pub(crate) async fn set_active(
     Place(name): Place<String>,
     origin: Origin,
     Body(Activity { is_active: active }): Body<Activity>,
-) -> Result<Response, ApiError> {
-    let participant: Option<ParticipantId> = about(&edge, &name, |_, whom| match whom {
-        Whom::Hub => None,
-        Whom::Participant(row) => Some(row.id),
-    })
-    .await?;
-    match participant {
+) -> Result<Json<Participant>, ApiError> {
+    let participant = about(&edge, &name, |_, whom| whom.participant().map(|row| row.id));
+    match participant.await? {
         Some(participant) => {
             let command = Admin::SetParticipantActive { participant, active };
             change(&edge, Command::Admin(command), |_| format!("{name} cannot be changed")).await?;
@@ -89,6 +83,5 @@ pub(crate) async fn set_active(
         None if active => {}
         None => return Err(not_of_the_hub("the Hub is always active")),
     }
-    let shown = entity(&edge, &name, &origin).await?;
-    Ok(Json(shown).into_response())
+    entity(&edge, &name, &origin).await
 }

@@ -1,4 +1,4 @@
-//! Checkouts of a batch: in a hub they are records like others, but for tokens that must be chosen first; at a node of a cluster
+//! Checkouts of a batch: in a hub they are records like others, but for tokens that must be chosen first; at a node of the database profile
 //! each goes over the topics by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_domain::command::Command;
-use holdfast_domain::effects::{Outcome, Subject};
-use holdfast_domain::money::Balance;
+use holdfast_domain::effects::Outcome;
 use holdfast_domain::records::CheckoutReply;
 use holdfast_domain::records::batch::Reply;
 use holdfast_domain::shop::callers::TOKENS_WAIT_MS;
@@ -15,7 +14,7 @@ use holdfast_domain::shop::{CheckoutAnswer, OrderId, ShopCommand, ShopOutcome, S
 use holdfast_engine::{CheckoutRequest, Refusal, ShopError};
 use tokio::task::JoinSet;
 
-use crate::limits::{BATCH_CHECKOUTS_TOGETHER, CLUSTER_CHECKOUTS_TOGETHER};
+use crate::limits::{BATCH_CHECKOUTS_TOGETHER, NODE_CHECKOUTS_TOGETHER};
 use crate::shop::{Failure, Shop, answered};
 
 /// A checkout of a batch: its place, its order and its deadline in milliseconds.
@@ -98,14 +97,14 @@ pub(super) async fn pay_with_tokens(
     }
 }
 
-/// Checks out at a node of a cluster: each order as if it had been asked for alone, since each goes its own way over the topics. A
+/// Checks out at a node of the database profile: each order as if it had been asked for alone, since each goes its own way over the topics. A
 /// caller waits for all of them together as long as for one alone. What is told of each, by its place.
 pub(super) async fn check_out_each(shop: &Shop, checkouts: Vec<Wanted>) -> BTreeMap<usize, Reply> {
     let (mut waiting, mut together) = (checkouts.into_iter(), JoinSet::new());
     let until = Instant::now() + Duration::from_millis(shop.times().wait_ms.into());
     let mut told = BTreeMap::new();
     loop {
-        while together.len() < CLUSTER_CHECKOUTS_TOGETHER
+        while together.len() < NODE_CHECKOUTS_TOGETHER
             && let Some((at, order, deadline_ms)) = waiting.next()
         {
             // If it breaks off, nothing is known of it.
@@ -120,21 +119,8 @@ pub(super) async fn check_out_each(shop: &Shop, checkouts: Vec<Wanted>) -> BTree
         if let Ok((at, answer)) = joined
             && let Known::Told(outcome) = known(answer)
         {
-            told.insert(at, Reply::from(&Outcome { shop: Some(Arc::new(outcome)), ..nothing() }));
+            told.insert(at, Reply::from(&Outcome::of_shop(outcome)));
         }
-    }
-}
-
-/// An outcome that says nothing.
-const fn nothing() -> Outcome {
-    Outcome {
-        state: None,
-        code: None,
-        reason: None,
-        subject: Subject::Nothing,
-        value: Balance::ZERO,
-        token: None,
-        shop: None,
     }
 }
 

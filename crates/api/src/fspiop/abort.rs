@@ -2,20 +2,19 @@
 
 use axum::body::Body;
 use axum::extract::{Extension, State};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::http::HeaderMap;
+use axum::response::Response;
 use holdfast_domain::codes::ErrorCode;
 use holdfast_domain::command::{Abort, Command};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::answer::decide;
+use super::answer::complete;
 use super::body::{self, ExtensionList, Fields, Object, Text};
 use super::fields;
 use super::receive::{Verb, receive, sender};
 use super::{PathId, id_in_path};
 use crate::Edge;
-use crate::calls::take;
 use crate::error::ApiError;
 use crate::gate::Caller;
 
@@ -66,14 +65,7 @@ pub(crate) async fn put_error(
     let digest = Sha256::new().chain_update(code.to_le_bytes()).chain_update(&received.body).finalize();
     let abort = Abort::new(source, id, code, received.tail()?).same_as(digest.into());
     received.parsed(&edge);
-    let Some(wait) = received.wait else {
-        take(&edge, Command::Abort(abort)).await?;
-        return Ok(StatusCode::OK.into_response());
-    };
-    match decide(&edge, caller, Command::Abort(abort), wait, id_text).await? {
-        Ok(decided) => decided.answer(wait, id_text, None),
-        Err(later) => Ok(later),
-    }
+    complete(&edge, caller, Command::Abort(abort), received.wait, id_text, None).await
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::prefer::{PREFERENCE_APPLIED, Wait};
 use crate::Edge;
-use crate::calls::{Waited, read, submit_keeping, submit_within};
+use crate::calls::{Waited, read, submit_keeping, submit_within, take};
 use crate::error::ApiError;
 use crate::gate::{Caller, Sight};
 
@@ -41,7 +41,7 @@ struct Standing<'a> {
 
 /// A command that was decided, and when its sender began to wait.
 pub(super) struct Decided {
-    pub(super) outcome: Outcome,
+    outcome: Outcome,
     since: Instant,
 }
 
@@ -80,7 +80,26 @@ pub(super) async fn decide(
     }
 }
 
-/// The same; `keep` is dropped when it is decided, or will never be.
+/// What a payee says about a transfer: taken, or decided for one who waits. `fulfilment`: what it commits with.
+pub(super) async fn complete(
+    edge: &Edge,
+    caller: Caller,
+    command: Command,
+    wait: Option<Wait>,
+    id: &str,
+    fulfilment: Option<[u8; 32]>,
+) -> Result<Response, ApiError> {
+    let Some(wait) = wait else {
+        take(edge, command).await?;
+        return Ok(StatusCode::OK.into_response());
+    };
+    match decide(edge, caller, command, wait, id).await? {
+        Ok(decided) => decided.answer(wait, id, fulfilment.filter(|_| decided.is_committed())),
+        Err(later) => Ok(later),
+    }
+}
+
+/// The same as [`decide`]; `keep` is dropped when it is decided, or will never be.
 pub(super) async fn decide_keeping(
     edge: &Edge,
     caller: Caller,
@@ -94,6 +113,11 @@ pub(super) async fn decide_keeping(
 }
 
 impl Decided {
+    /// Committed without a refusal, now or before: then it was with the fulfilment of this command.
+    pub(super) fn is_committed(&self) -> bool {
+        self.outcome.state == Some(TransferState::Committed) && self.outcome.code.is_none()
+    }
+
     /// What the caller who waits is told. `id`: as the caller wrote it.
     pub(super) fn answer(
         &self,

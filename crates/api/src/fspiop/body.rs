@@ -266,7 +266,7 @@ pub(super) fn extension<'t>(
     let first = found.next();
     if found.next().is_some() {
         let detail = format!("the extension {key} stands there twice");
-        return Err(ApiError::new(StatusCode::BAD_REQUEST, 3100, detail));
+        return Err(ApiError::invalid(detail));
     }
     Ok(first)
 }

@@ -1,9 +1,12 @@
 //! Instants as the standard writes them: `DateTime` in bodies, and the one form of `Date` in headers.
 //!
-//! Both are read by hand: the forms are fixed, and a general parser takes more than they allow (no milliseconds, a
+//! The forms of both are read by hand: they are fixed, and a general parser takes more than they allow (no milliseconds, a
 //! lower-case `z`, a leap second, other forms of a header's date).
 
 use holdfast_domain::ids::Millis;
+use jiff::civil::{Date, date};
+
+const EPOCH: Date = date(1970, 1, 1);
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -18,28 +21,9 @@ fn digits(bytes: &[u8]) -> Option<i64> {
     bytes.iter().try_fold(0, |sum, byte| byte.is_ascii_digit().then(|| sum * 10 + i64::from(byte - b'0')))
 }
 
-fn days_in_month(year: i64, month: i64) -> i64 {
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    match month {
-        2 if leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-/// Days from 1970-01-01 to this day of the Gregorian calendar; the year is counted from March, so that the leap
-/// day is its last.
-fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let since_march = (month + 9) % 12;
-    let day_of_year = (153 * since_march + 2) / 5 + day - 1;
-    365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468
-}
-
-/// Whether there is such a day.
-fn is_day(year: i64, month: i64, day: i64) -> bool {
-    (1..=12).contains(&month) && (1..=days_in_month(year, month)).contains(&day)
+/// That day of the Gregorian calendar, if there is one.
+fn day_of(year: i64, month: i64, day: i64) -> Option<Date> {
+    Date::new(i16::try_from(year).ok()?, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()
 }
 
 /// Reads `yyyy-MM-ddTHH:mm:ss.SSS` with `Z` or `±HH:MM`.
@@ -54,7 +38,8 @@ pub(super) fn date_time(text: &str) -> Option<Millis> {
     let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
     let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
     let millis = number(20..23)?;
-    if year < YEAR_MIN || !is_day(year, month, day) || hour > 23 || minute > 59 || second > 59 {
+    let days = day_of(year, month, day)?.duration_since(EPOCH).as_hours() / 24;
+    if year < YEAR_MIN || hour > 23 || minute > 59 || second > 59 {
         return None;
     }
     let offset_minutes = match zone {
@@ -69,7 +54,7 @@ pub(super) fn date_time(text: &str) -> Option<Millis> {
         }
         _ => return None,
     };
-    let minutes = (days_since_epoch(year, month, day) * 24 + hour) * 60 + minute - offset_minutes;
+    let minutes = (days * 24 + hour) * 60 + minute - offset_minutes;
     Some((minutes * 60 + second) * 1_000 + millis)
 }
 
@@ -94,7 +79,7 @@ pub(super) fn is_http_date(text: &str) -> bool {
             (digits(&bytes[17..19])?, digits(&bytes[20..22])?, digits(&bytes[23..25])?);
         // A leap second is in the grammar of this header.
         let time = hour <= 23 && minute <= 59 && second <= 60;
-        Some(time && is_day(year, i64::try_from(month).ok()? + 1, day))
+        Some(time && day_of(year, i64::try_from(month).ok()? + 1, day).is_some())
     };
     parse().unwrap_or(false)
 }

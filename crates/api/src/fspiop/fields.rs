@@ -71,14 +71,16 @@ pub(super) fn written_id(text: &str) -> Result<TransferId, Must> {
     text.parse().map_err(|_| UUID_IS_NEEDED)
 }
 
-fn chars_within(text: &str, max: usize) -> bool {
+/// A text of one character or more, up to so many.
+fn bounded(text: &str, max: usize, must: Must) -> Result<&str, Must> {
     // Most texts are short: counting stops where it is clear that they are not.
-    !text.is_empty() && text.chars().take(max + 1).count() <= max
+    let within = !text.is_empty() && text.chars().take(max + 1).count() <= max;
+    if within { Ok(text) } else { Err(must) }
 }
 
 /// FspId. Which of them take part is not a matter of form.
 pub(super) fn fsp_id(text: &str) -> Result<&str, Must> {
-    if chars_within(text, FSP_ID_CHARS_MAX) { Ok(text) } else { Err("must have 1 to 32 characters") }
+    bounded(text, FSP_ID_CHARS_MAX, "must have 1 to 32 characters")
 }
 
 /// DateTime.
@@ -99,22 +101,18 @@ pub(super) const fn is_of_a_known_group(code: u16) -> bool {
 }
 
 /// ErrorDescription.
-pub(super) fn error_description(text: &str) -> Result<(), Must> {
-    if chars_within(text, DESCRIPTION_CHARS_MAX) { Ok(()) } else { Err("must have 1 to 128 characters") }
+pub(super) fn error_description(text: &str) -> Result<&str, Must> {
+    bounded(text, DESCRIPTION_CHARS_MAX, "must have 1 to 128 characters")
 }
 
 /// ExtensionKey.
 pub(super) fn extension_key(text: &str) -> Result<&str, Must> {
-    if chars_within(text, EXTENSION_KEY_CHARS_MAX) { Ok(text) } else { Err("must have 1 to 32 characters") }
+    bounded(text, EXTENSION_KEY_CHARS_MAX, "must have 1 to 32 characters")
 }
 
 /// ExtensionValue.
 pub(super) fn extension_value(text: &str) -> Result<&str, Must> {
-    if chars_within(text, EXTENSION_VALUE_CHARS_MAX) {
-        Ok(text)
-    } else {
-        Err("must have 1 to 128 characters")
-    }
+    bounded(text, EXTENSION_VALUE_CHARS_MAX, "must have 1 to 128 characters")
 }
 
 #[cfg(test)]

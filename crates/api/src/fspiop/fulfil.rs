@@ -2,14 +2,13 @@
 
 use axum::body::Body;
 use axum::extract::{Extension, State};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::http::HeaderMap;
+use axum::response::Response;
 use holdfast_domain::command::{Command, Fulfil, FulfilAction};
 use holdfast_domain::ids::Millis;
-use holdfast_domain::transfers::TransferState;
 use serde::Deserialize;
 
-use super::answer::decide;
+use super::answer::complete;
 use super::body::{self, ExtensionList, Object, Text};
 use super::fields::{self, Must};
 use super::ilp;
@@ -17,7 +16,6 @@ use super::media_type::Version;
 use super::receive::{Verb, receive, sender};
 use super::{PathId, id_in_path};
 use crate::Edge;
-use crate::calls::take;
 use crate::error::ApiError;
 use crate::gate::Caller;
 use crate::limits::{COMPLETED_AHEAD_MAX, COMPLETED_BEHIND_MAX};
@@ -67,13 +65,8 @@ impl FulfilBody<'_> {
 
 /// A completion that lies ahead, or long ago, shows that one of the two clocks is wrong.
 fn in_range(completed: Millis, now: Millis) -> Result<(), ApiError> {
-    let wrong = |text: &str| {
-        Err(ApiError::new(
-            StatusCode::BAD_REQUEST,
-            3100,
-            format!("completedTimestamp lies {text} of this hub's time"),
-        ))
-    };
+    let wrong =
+        |text: &str| Err(ApiError::invalid(format!("completedTimestamp lies {text} of this hub's time")));
     if completed > now + COMPLETED_AHEAD_MAX {
         return wrong("ahead");
     }
@@ -98,17 +91,7 @@ pub(crate) async fn put(
     let source = sender(&edge, &received.source_name).await?;
     let fulfil = Fulfil::new(source, id, action, fulfilment).with_tail(received.tail()?);
     received.parsed(&edge);
-    let Some(wait) = received.wait else {
-        take(&edge, Command::Fulfil(fulfil)).await?;
-        return Ok(StatusCode::OK.into_response());
-    };
-    let decided = match decide(&edge, caller, Command::Fulfil(fulfil), wait, id_text).await? {
-        Ok(decided) => decided,
-        Err(later) => return Ok(later),
-    };
-    // Committed without a refusal, now or before: then it was with this fulfilment.
-    let committed = decided.outcome.state == Some(TransferState::Committed) && decided.outcome.code.is_none();
-    decided.answer(wait, id_text, committed.then_some(fulfilment))
+    complete(&edge, caller, Command::Fulfil(fulfil), received.wait, id_text, Some(fulfilment)).await
 }
 
 #[cfg(test)]

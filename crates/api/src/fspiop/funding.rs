@@ -37,7 +37,7 @@ impl<'a> Wallets<'a> {
             (Some(payer), Some(payee)) => Ok(Some(Wallets { payer, payee })),
             _ => {
                 let detail = format!("{PAYER_WALLET} and {PAYEE_WALLET} go together");
-                Err(ApiError::new(StatusCode::BAD_REQUEST, 3100, detail))
+                Err(ApiError::invalid(detail))
             }
         }
     }
@@ -68,7 +68,7 @@ impl<'a> Wallets<'a> {
         if let Some(units) = units.filter(|units| *units > 0) {
             if !vault.can_hold(&funding.payee_wallet) {
                 let detail = format!("{PAYEE_WALLET} contains a NUL character");
-                return Err(ApiError::new(StatusCode::BAD_REQUEST, 3100, detail));
+                return Err(ApiError::invalid(detail));
             }
             let currency = prepare.currency.to_string();
             let wallet = Name::clone(&funding.payer_wallet);
@@ -93,7 +93,7 @@ pub(super) async fn give_back(kept: Kept, error: &ApiError) {
 /// 400/3100: there is no vault behind this edge.
 pub(super) fn no_tokens() -> ApiError {
     let detail = format!("there are no tokens here to pay with: leave {PAYER_WALLET} out");
-    ApiError::new(StatusCode::BAD_REQUEST, 3100, detail)
+    ApiError::invalid(detail)
 }
 
 /// Who wants for funds gets none, and so does a repeat, whose transfer holds some already. What keeps the vault from
@@ -108,9 +108,7 @@ fn chosen(funded: Result<Funded, TokenError>) -> Result<Option<Funded>, ApiError
             | Refusal::TooManyInputs { .. }
             | Refusal::SpenderInUse { .. },
         )) => Ok(None),
-        Err(TokenError::Refused(Refusal::Invalid(why))) => {
-            Err(ApiError::new(StatusCode::BAD_REQUEST, 3100, why))
-        }
+        Err(TokenError::Refused(Refusal::Invalid(why))) => Err(ApiError::invalid(why)),
         Err(TokenError::Refused(other)) => {
             Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, 2003, other.to_string()))
         }

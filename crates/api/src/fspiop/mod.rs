@@ -34,7 +34,7 @@ mod receive;
 pub(crate) use abort::put_error;
 pub(crate) use fulfil::put;
 pub(crate) use lookup::get;
-pub(crate) use names::Names;
+pub(crate) use names::{Names, participant};
 pub(crate) use prepare::post;
 
 use axum::extract::Path;

@@ -9,10 +9,9 @@ use std::sync::{PoisonError, RwLock};
 
 use holdfast_domain::ids::ParticipantId;
 use holdfast_domain::participants::Name;
-use holdfast_domain::registry::Whose;
 
 use crate::Edge;
-use crate::calls::ask;
+use crate::calls::number_of;
 use crate::error::ApiError;
 
 /// Stands for a participant that does not exist: the rules refuse what it is named in.
@@ -35,14 +34,13 @@ impl Names {
 }
 
 /// The participant of that name, compared without case; `None` if there is none.
-pub(super) async fn participant(edge: &Edge, text: &str) -> Result<Option<ParticipantId>, ApiError> {
+pub(crate) async fn participant(edge: &Edge, text: &str) -> Result<Option<ParticipantId>, ApiError> {
     // A text that cannot be a name is nobody's.
     let Some(name) = Name::new(text).map(Name::folded) else { return Ok(None) };
     if let Some(id) = edge.names.known(name) {
         return Ok(Some(id));
     }
-    let found =
-        ask(edge, Whose::Named(name), move |known| known.participant_named(name).map(|row| row.id)).await?;
+    let found = number_of(edge, name).await?;
     if let Some(id) = found {
         edge.names.learn(name, id);
     }

@@ -10,7 +10,6 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use holdfast_domain::command::{Command, Prepare};
 use holdfast_domain::ids::{Currency, Millis, TransferId};
-use holdfast_domain::transfers::TransferState;
 use holdfast_engine::Kept;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -131,8 +130,7 @@ pub(crate) async fn post(
     let parsed: PrepareBody<'_> = body::parse(&received.body)?;
     let asked = Asked::read(&parsed)?;
     if !asked.payer.eq_ignore_ascii_case(&received.source_name) {
-        let detail = "FSPIOP-Source is not the payerFsp of this transfer";
-        return Err(ApiError::new(StatusCode::BAD_REQUEST, 3100, detail));
+        return Err(ApiError::invalid("FSPIOP-Source is not the payerFsp of this transfer"));
     }
     asked.wallets.as_ref().map_or(Ok(()), |wallets| wallets.check_caller(caller))?;
     let payer = sender(&edge, &received.source_name).await?;
@@ -190,8 +188,7 @@ pub(crate) async fn post(
     };
     let Some(wait) = received.wait else { return Ok(StatusCode::ACCEPTED.into_response()) };
     // The same prepare again, after the transfer was committed.
-    let committed = decided.outcome.state == Some(TransferState::Committed) && decided.outcome.code.is_none();
-    let fulfilment = if committed { stored_fulfilment(&edge, asked.id).await? } else { None };
+    let fulfilment = if decided.is_committed() { stored_fulfilment(&edge, asked.id).await? } else { None };
     decided.answer(wait, asked.id_text, fulfilment)
 }
 

@@ -3,16 +3,14 @@
 //! Accept, Date, sizes, Content-Type, then the names in the headers; the body and the path are each verb's own. The
 //! first failure answers, and nothing was stored by then.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::Body;
-use axum::http::header::{CONTENT_LENGTH, EXPECT};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
+use axum::http::header::EXPECT;
 use bytes::Bytes;
 use holdfast_domain::ids::{Millis, ParticipantId};
 use holdfast_domain::records::{PREPARE_LEN, RECORD_BYTES_MAX};
-use holdfast_engine::Refusal;
 use holdfast_engine::clock::{Clock, SystemClock};
 use http_body_util::BodyExt;
 use tokio::sync::OwnedSemaphorePermit;
@@ -23,8 +21,9 @@ use super::media_type::{Accept, Version};
 use super::names;
 use super::prefer::Wait;
 use crate::Edge;
+use crate::bodies::{announced, room_if_large};
 use crate::error::ApiError;
-use crate::limits::{BODY_PERMIT_BYTES, BODY_READ_MAX, FSPIOP_BODY_MAX, SMALL_BODY_BYTES};
+use crate::limits::{BODY_READ_MAX, FSPIOP_BODY_MAX};
 use holdfast_wire::forward::Forwarded;
 
 /// What a record can carry of a message. Records are a little shorter than the largest body of the standard.
@@ -70,7 +69,8 @@ pub(super) async fn receive(
         head.clone()?;
     }
     // Also where the head is refused already: a client that is cut off while it sends does not hear why.
-    let room = room_for(edge, &headers)?;
+    let length = announced(&headers).unwrap_or(FSPIOP_BODY_MAX).min(FSPIOP_BODY_MAX);
+    let room = room_if_large(edge, length)?;
     let body = timeout(BODY_READ_MAX, read(&headers, body)).await;
     let accept = head?;
     let body = body.map_err(|_| ApiError::slow_body())??;
@@ -113,39 +113,22 @@ impl Received {
 
     /// Notes how long the message took from its last byte to its record.
     pub(super) fn parsed(&self, edge: &Edge) {
-        edge.parse.increment(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        edge.note_parsed(self.started);
     }
 }
 
 /// The participant in FSPIOP-Source. Nobody else can be answered by a callback, so others are told at once.
 pub(super) async fn sender(edge: &Edge, name: &str) -> Result<ParticipantId, ApiError> {
-    names::participant(edge, name).await?.ok_or_else(|| {
-        let detail = "FSPIOP-Source names nobody who takes part here";
-        ApiError::new(StatusCode::BAD_REQUEST, 3100, detail)
-    })
-}
-
-/// Large bodies are counted before they are read, so that many of them at once cannot fill the memory; what is small
-/// is bounded by the number of connections.
-fn room_for(edge: &Edge, headers: &HeaderMap) -> Result<Option<OwnedSemaphorePermit>, ApiError> {
-    let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-    let length = announced.and_then(|text| text.parse().ok()).unwrap_or(FSPIOP_BODY_MAX).min(FSPIOP_BODY_MAX);
-    if length <= SMALL_BODY_BYTES {
-        return Ok(None);
-    }
-    let permits = u32::try_from(length.div_ceil(BODY_PERMIT_BYTES)).unwrap_or(u32::MAX);
-    let room = Arc::clone(&edge.bodies).try_acquire_many_owned(permits);
-    room.map(Some).map_err(|_| Refusal::Busy.into())
+    let found = names::participant(edge, name).await?;
+    found.ok_or_else(|| ApiError::invalid("FSPIOP-Source names nobody who takes part here"))
 }
 
 /// Reads a body up to the size that is allowed. What is somewhat larger is read to its end and thrown away, so that
 /// its sender is still there to hear why.
 async fn read(headers: &HeaderMap, mut body: Body) -> Result<Bytes, ApiError> {
     let too_large = || ApiError::too_large(format!("a body has at most {FSPIOP_BODY_MAX} bytes"));
-    let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-    let announced: Option<usize> = announced.and_then(|text| text.parse().ok());
     let bound = if headers.contains_key(EXPECT) { FSPIOP_BODY_MAX } else { 2 * FSPIOP_BODY_MAX };
-    if announced.is_some_and(|length| length > bound) {
+    if announced(headers).is_some_and(|length| length > bound) {
         return Err(too_large());
     }
     // Almost every message comes in one piece and needs no copy.

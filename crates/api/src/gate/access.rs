@@ -1,4 +1,4 @@
-//! Who may call a path. The rule of each path stands beside it in `routes`.
+//! Who may call a path. The rule of each path stands beside it in `openapi`.
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -77,13 +77,11 @@ fn judge(access: Access, caller: Caller, request: &Request) -> Result<(), ApiErr
             if request.headers().get_all(FSPIOP_SOURCE).iter().all(own) {
                 return Ok(());
             }
-            Err(ApiError::new(StatusCode::FORBIDDEN, 3000, format!("this key is for {name}")))
+            Err(ApiError::forbidden(format!("this key is for {name}")))
         }
-        (Caller::Participant(name), Access::Operator | Access::Metrics) => Err(ApiError::new(
-            StatusCode::FORBIDDEN,
-            3000,
-            format!("this key is for {name}; this path needs an operator's"),
-        )),
+        (Caller::Participant(name), Access::Operator | Access::Metrics) => {
+            Err(ApiError::forbidden(format!("this key is for {name}; this path needs an operator's")))
+        }
     }
 }
 

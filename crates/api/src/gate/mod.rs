@@ -1,7 +1,7 @@
 //! The gate: what every request passes before a handler sees it, and what every answer passes on its way out.
 //!
 //! In order: the request gets an id; its key is taken out of the headers (so that nothing behind the gate can log it
-//! or hand it on) and says who calls; the caller's rate is looked at; then the rule beside the path in `routes`
+//! or hand it on) and says who calls; the caller's rate is looked at; then the rule beside the path in `openapi`
 //! admits the caller or not. The answer carries the id, and one line of trace says what became of the request. What the caller
 //! may see of an outcome stands in `sight`.
 
@@ -16,9 +16,8 @@ pub use rate::RateLimit;
 pub(crate) use sight::Sight;
 pub(crate) use sources::check_sources;
 
-use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
@@ -26,7 +25,6 @@ use axum::http::header::{AUTHORIZATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use holdfast_domain::ids::ParticipantId;
 use holdfast_domain::participants::Name;
 use tracing::Instrument;
 
@@ -75,8 +73,6 @@ pub struct Gate {
     keys: OnceLock<RwLock<Arc<Keyring>>>,
     rate: Option<RateLimit>,
     metrics_open: bool,
-    /// Numbers of participants that hold keys. A name keeps its number for good.
-    numbers: Mutex<HashMap<Name, ParticipantId>>,
 }
 
 impl Gate {
@@ -229,7 +225,7 @@ pub(crate) async fn enter(State(edge): State<Edge>, mut request: Request, next: 
         tracing::debug_span!("request", %id, %method, path, %caller, trace_id = trace_id())
     };
     let answering = async {
-        let (caller, key) = identified?;
+        let (caller, key) = identified.map_err(IntoResponse::into_response)?;
         if let Some(rate) = &edge.gate.rate {
             let peer = request.extensions().get::<Peer>().copied();
             let client = Client::of(key, peer.map(|Peer(address)| address.ip()));
@@ -238,8 +234,8 @@ pub(crate) async fn enter(State(edge): State<Edge>, mut request: Request, next: 
         request.extensions_mut().insert(caller);
         Ok(next.run(request).await)
     };
-    let answered: Result<Response, Refused> = answering.instrument(span.clone()).await;
-    let mut response = answered.unwrap_or_else(IntoResponse::into_response);
+    let answered: Result<Response, Response> = answering.instrument(span.clone()).await;
+    let mut response = answered.unwrap_or_else(|refusal| refusal);
     let (status, micros) = (response.status(), started.elapsed().as_micros());
     // 500 and 501 are refusals on the admin paths and for PATCH, as the peer system has them; what is beyond is trouble.
     // Whoever looks after the hub asks for its health all the time, and what is wrong was said when it began.
@@ -255,32 +251,13 @@ pub(crate) async fn enter(State(edge): State<Edge>, mut request: Request, next: 
     response
 }
 
-/// A refusal of the gate itself, and how long to wait where it is about the rate.
-struct Refused {
-    error: ApiError,
-    wait: Option<Duration>,
-}
-
-impl From<ApiError> for Refused {
-    fn from(error: ApiError) -> Refused {
-        Refused { error, wait: None }
-    }
-}
-
-impl IntoResponse for Refused {
-    fn into_response(self) -> Response {
-        let mut response = self.error.into_response();
-        if let Some(wait) = self.wait {
-            let seconds = u64::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u64::MAX).max(1);
-            response.headers_mut().insert(RETRY_AFTER, seconds.into());
-        }
-        response
-    }
-}
-
-fn too_often(rate: &RateLimit, wait: Duration) -> Refused {
+/// A refusal that says how long to wait.
+fn too_often(rate: &RateLimit, wait: Duration) -> Response {
     let detail = format!("more than {} requests per second", rate.per_second());
-    Refused { error: ApiError::new(StatusCode::TOO_MANY_REQUESTS, 2005, detail), wait: Some(wait) }
+    let mut response = ApiError::new(StatusCode::TOO_MANY_REQUESTS, 2005, detail).into_response();
+    let seconds = u64::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u64::MAX).max(1);
+    response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    response
 }
 
 #[cfg(test)]

@@ -153,7 +153,7 @@ impl Keyring {
     }
 }
 
-fn write_hex(bytes: &[u8]) -> String {
+pub(crate) fn write_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

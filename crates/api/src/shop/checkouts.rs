@@ -3,8 +3,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
-use holdfast_domain::shop::callers::{CheckoutState, PAGE_MAX};
+use holdfast_domain::shop::callers::CheckoutState;
 use holdfast_domain::shop::{Charge, CheckoutRow, OrderId, OrderRow, Said, ShopRefusal, Side, TrNum, TryKey};
 use holdfast_engine::ShopError;
 use holdfast_wire::shop::{
@@ -28,13 +27,7 @@ pub(crate) async fn list(
 ) -> Result<Json<CheckoutPage>, ApiError> {
     let [state, after, limit] = filters(parameters, ["state", "after", "limit"])?;
     let state = state.as_deref().map(read_state).transpose()?;
-    let limit = match limit.as_deref() {
-        None => PAGE_MAX,
-        some => filters::limit(some)?,
-    };
-    if !(1..=PAGE_MAX).contains(&limit) {
-        return Err(ApiError::malformed(format!("limit: {limit} is not from 1 to {PAGE_MAX}")));
-    }
+    let limit = filters::rows(limit.as_deref())?;
     let page = answered(shop.open_checkouts(state, after, limit)).await?;
     let seen = Seen { now: page.now, troubles: shop.troubles() };
     let checkouts = page.checkouts.iter().map(|open| shown(&open.order, Some(&open.row), &seen)).collect();
@@ -161,12 +154,12 @@ impl From<Failure> for ApiError {
             Failure::Shop(ShopError::Hub(refusal)) => return refusal.clone().into(),
             Failure::NoAnswer => return ApiError::no_answer(),
             _ => match failure.kind().0 {
-                StatusCode::NOT_FOUND => 3200,
-                StatusCode::SERVICE_UNAVAILABLE => 2003,
-                StatusCode::GATEWAY_TIMEOUT => 2004,
+                404 => 3200,
+                503 => 2003,
+                504 => 2004,
                 _ => 3100,
             },
         };
-        ApiError::new(failure.kind().0, code, failure.detail())
+        ApiError::new(failure.status(), code, failure.detail())
     }
 }

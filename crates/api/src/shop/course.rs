@@ -53,7 +53,7 @@ impl Dialect for Course {
             | Failure::Number(_)
             | Failure::Failed { .. }
             | Failure::Shop(ShopError::Refused(_)) => StatusCode::BAD_REQUEST,
-            Failure::Shop(_) | Failure::Open { .. } | Failure::NoAnswer => failure.kind().0,
+            Failure::Shop(_) | Failure::Open { .. } | Failure::NoAnswer => failure.status(),
         };
         retry_later(text(status, failure.detail()))
     }

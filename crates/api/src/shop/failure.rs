@@ -2,8 +2,7 @@
 
 use axum::http::StatusCode;
 use holdfast_domain::shop::{OrderId, ShopRefusal, TrNum, Waits, Why};
-use holdfast_engine::Refusal as HubRefusal;
-use holdfast_engine::ShopError;
+use holdfast_engine::{Refusal as HubRefusal, ShopError};
 use holdfast_wire::Instant;
 use holdfast_wire::shop::{About, OrderState};
 
@@ -19,26 +18,10 @@ pub(crate) enum Failure {
     Number(String),
     /// The shop or the hub says no.
     Shop(ShopError),
-    /// The checkout failed, and everything is given back.
-    Failed {
-        /// Of this order.
-        order: OrderId,
-        /// In this try.
-        tr: TrNum,
-        /// Why.
-        why: Why,
-    },
-    /// The caller's wait is over, and the checkout is not.
-    Open {
-        /// Of this order.
-        order: OrderId,
-        /// In this try.
-        tr: TrNum,
-        /// What it waits for.
-        waits: Waits,
-        /// What the hub knows of it.
-        seen: Seen,
-    },
+    /// The checkout failed in this try, and everything is given back.
+    Failed { order: OrderId, tr: TrNum, why: Why },
+    /// The caller's wait is over, and the checkout is not. What the hub knows of it is in `seen`.
+    Open { order: OrderId, tr: TrNum, waits: Waits, seen: Seen },
     /// The hub did not answer in time.
     NoAnswer,
 }
@@ -63,38 +46,31 @@ impl From<ShopRefusal> for Failure {
 
 impl Failure {
     /// Its status where each kind has its own, its name for programs, and its title, which never changes.
-    pub(super) const fn kind(&self) -> (StatusCode, &'static str, &'static str) {
+    pub(super) const fn kind(&self) -> (u16, &'static str, &'static str) {
         match self {
-            Failure::Invalid(_) => (StatusCode::BAD_REQUEST, "invalid", "The request is wrong"),
-            Failure::Number(_) => (
-                StatusCode::UNPROCESSABLE_ENTITY,
-                "invalid-number",
-                "A number is not whole, or out of bounds",
-            ),
+            Failure::Invalid(_) => (400, "invalid", "The request is wrong"),
+            Failure::Number(_) => (422, "invalid-number", "A number is not whole, or out of bounds"),
             Failure::Shop(ShopError::Refused(refusal)) => kind_of(refusal),
-            Failure::Shop(ShopError::Hub(HubRefusal::Busy)) => {
-                (StatusCode::TOO_MANY_REQUESTS, "busy", "The hub is busy")
-            }
+            Failure::Shop(ShopError::Hub(HubRefusal::Busy)) => (429, "busy", "The hub is busy"),
             Failure::Shop(ShopError::Hub(HubRefusal::TooMany(_) | HubRefusal::TooLarge(_))) => {
-                (StatusCode::PAYLOAD_TOO_LARGE, "too-large", "The request is too large")
+                (413, "too-large", "The request is too large")
             }
-            Failure::Shop(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "The shop is unavailable"),
+            Failure::Shop(_) => (503, "unavailable", "The shop is unavailable"),
             Failure::Failed { why, .. } => match why {
-                Why::Pay => (StatusCode::PAYMENT_REQUIRED, "payment-refused", "The payment was refused"),
-                Why::Stock => (StatusCode::PAYMENT_REQUIRED, "stock-refused", "The stock was refused"),
-                Why::Both => (
-                    StatusCode::PAYMENT_REQUIRED,
-                    "payment-and-stock-refused",
-                    "Payment and stock were both refused",
-                ),
-                Why::Cancelled => (StatusCode::CONFLICT, "cancelled", "The checkout was cancelled"),
-                Why::Deadline => (StatusCode::CONFLICT, "deadline-passed", "The checkout took too long"),
+                Why::Pay => (402, "payment-refused", "The payment was refused"),
+                Why::Stock => (402, "stock-refused", "The stock was refused"),
+                Why::Both => (402, "payment-and-stock-refused", "Payment and stock were both refused"),
+                Why::Cancelled => (409, "cancelled", "The checkout was cancelled"),
+                Why::Deadline => (409, "deadline-passed", "The checkout took too long"),
             },
-            Failure::Open { .. } => {
-                (StatusCode::GATEWAY_TIMEOUT, "checkout-open", "The wait is over, the checkout is not")
-            }
-            Failure::NoAnswer => (StatusCode::GATEWAY_TIMEOUT, "no-answer", "The outcome is unknown"),
+            Failure::Open { .. } => (504, "checkout-open", "The wait is over, the checkout is not"),
+            Failure::NoAnswer => (504, "no-answer", "The outcome is unknown"),
         }
+    }
+
+    /// Its status where each kind has its own.
+    pub(super) fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.kind().0).expect("the table has common numbers only")
     }
 
     /// What happened and what to do, for people.
@@ -154,45 +130,29 @@ fn of_try(order: &OrderId, tr: Option<TrNum>) -> About {
     About { tr: Some(tr.map(TrNum::get).into()), ..of_order(order) }
 }
 
-const fn kind_of(refusal: &ShopRefusal) -> (StatusCode, &'static str, &'static str) {
+const fn kind_of(refusal: &ShopRefusal) -> (u16, &'static str, &'static str) {
     match refusal {
-        ShopRefusal::UnknownUser(_) => (StatusCode::NOT_FOUND, "unknown-user", "There is no such user"),
-        ShopRefusal::UnknownItem(_) => (StatusCode::NOT_FOUND, "unknown-item", "There is no such item"),
-        ShopRefusal::UnknownOrder(_) => (StatusCode::NOT_FOUND, "unknown-order", "There is no such order"),
-        ShopRefusal::UnknownTry(_) => (StatusCode::NOT_FOUND, "unknown-try", "There was no such try"),
-        ShopRefusal::Exists { .. } => (StatusCode::CONFLICT, "exists", "The id is taken"),
-        ShopRefusal::NotNow { .. } => {
-            (StatusCode::CONFLICT, "not-now", "The order does not stand where this can be done")
-        }
+        ShopRefusal::UnknownUser(_) => (404, "unknown-user", "There is no such user"),
+        ShopRefusal::UnknownItem(_) => (404, "unknown-item", "There is no such item"),
+        ShopRefusal::UnknownOrder(_) => (404, "unknown-order", "There is no such order"),
+        ShopRefusal::UnknownTry(_) => (404, "unknown-try", "There was no such try"),
+        ShopRefusal::Exists { .. } => (409, "exists", "The id is taken"),
+        ShopRefusal::NotNow { .. } => (409, "not-now", "The order does not stand where this can be done"),
         ShopRefusal::CheckoutsOpen { .. } => {
-            (StatusCode::CONFLICT, "checkouts-open", "Checkouts are open, and rows would be replaced")
+            (409, "checkouts-open", "Checkouts are open, and rows would be replaced")
         }
-        ShopRefusal::Replaced(_) => (StatusCode::CONFLICT, "replaced", "The order was made anew since"),
-        ShopRefusal::TriesUsedUp(_) => {
-            (StatusCode::CONFLICT, "tries-used-up", "The order was tried too often")
+        ShopRefusal::Replaced(_) => (409, "replaced", "The order was made anew since"),
+        ShopRefusal::TriesUsedUp(_) => (409, "tries-used-up", "The order was tried too often"),
+        ShopRefusal::NotOutside(_) => (409, "not-outside", "The side is inside"),
+        ShopRefusal::InsufficientCredit { .. } => (402, "insufficient-credit", "There is too little credit"),
+        ShopRefusal::InsufficientStock { .. } => (402, "insufficient-stock", "There is too little stock"),
+        ShopRefusal::TooLarge(_) => (422, "out-of-bounds", "A number or an order would grow too large"),
+        ShopRefusal::Invalid(_) => (422, "contradiction", "The request contradicts itself"),
+        ShopRefusal::KeyReused => (422, "key-reused", "The key came with another request before"),
+        ShopRefusal::Full { .. } => (503, "full", "The shop is full"),
+        ShopRefusal::ChooseTokens { .. } => {
+            (503, "contention", "Others were faster with the tokens, time and again")
         }
-        ShopRefusal::NotOutside(_) => (StatusCode::CONFLICT, "not-outside", "The side is inside"),
-        ShopRefusal::InsufficientCredit { .. } => {
-            (StatusCode::PAYMENT_REQUIRED, "insufficient-credit", "There is too little credit")
-        }
-        ShopRefusal::InsufficientStock { .. } => {
-            (StatusCode::PAYMENT_REQUIRED, "insufficient-stock", "There is too little stock")
-        }
-        ShopRefusal::TooLarge(_) => {
-            (StatusCode::UNPROCESSABLE_ENTITY, "out-of-bounds", "A number or an order would grow too large")
-        }
-        ShopRefusal::Invalid(_) => {
-            (StatusCode::UNPROCESSABLE_ENTITY, "contradiction", "The request contradicts itself")
-        }
-        ShopRefusal::KeyReused => {
-            (StatusCode::UNPROCESSABLE_ENTITY, "key-reused", "The key came with another request before")
-        }
-        ShopRefusal::Full { .. } => (StatusCode::SERVICE_UNAVAILABLE, "full", "The shop is full"),
-        ShopRefusal::ChooseTokens { .. } => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "contention",
-            "Others were faster with the tokens, time and again",
-        ),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::views::filters::{Parameters, filters};
 pub(crate) async fn create<D: Dialect>(State(shop): State<Shop>, place: Place<String>) -> Answer<D> {
     let user = path::id("user_id", &path::texts(place)?)?;
     let id = shop.new_id().parse().expect("a UUID is an id");
-    let row = answered(shop.create_order(id, user)).await?;
+    let row = shop.row_after(ShopCommand::CreateOrder { id, user }).await?;
     Ok(Done::OrderMade(row).into())
 }
 
@@ -57,8 +57,8 @@ pub(crate) async fn add_item<D: Dialect>(
     let (order, item, quantity) = path::texts(place)?;
     let (order, item) = (path::id("order_id", &order)?, path::id("item_id", &item)?);
     let quantity = path::number("quantity", &quantity)?;
-    let row = answered(shop.add_item(order, Clone::clone(&item), quantity)).await?;
-    Ok(Done::LineAdded { order: row, item }.into())
+    let command = ShopCommand::AddItem { order, item: Clone::clone(&item), quantity };
+    Ok(Done::LineAdded { order: shop.row_after(command).await?, item }.into())
 }
 
 /// Checks an order out as the course has it: nothing but its id, and the hub's own deadline and wait.

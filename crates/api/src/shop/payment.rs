@@ -13,7 +13,7 @@ use crate::limits::SHOP_INIT_MAX;
 /// A new user without credit.
 pub(crate) async fn create_user<D: Dialect>(State(shop): State<Shop>) -> Answer<D> {
     let id = shop.new_id().parse().expect("a UUID is an id");
-    let row = answered(shop.create_user(id, Whole::ZERO)).await?;
+    let row = shop.row_after(ShopCommand::CreateUser { id, credit: Whole::ZERO }).await?;
     Ok(Done::UserMade(row).into())
 }
 
@@ -43,12 +43,12 @@ pub(crate) async fn add_funds<D: Dialect>(
 ) -> Answer<D> {
     let (user, amount) = path::texts(place)?;
     let (user, amount) = (path::id("user_id", &user)?, path::number("amount", &amount)?);
-    Ok(Done::CreditChanged(answered(shop.add_funds(user, amount)).await?).into())
+    Ok(Done::CreditChanged(shop.row_after(ShopCommand::AddFunds { user, amount }).await?).into())
 }
 
 /// Less credit, if there is so much.
 pub(crate) async fn pay<D: Dialect>(State(shop): State<Shop>, place: Place<(String, String)>) -> Answer<D> {
     let (user, amount) = path::texts(place)?;
     let (user, amount) = (path::id("user_id", &user)?, path::number("amount", &amount)?);
-    Ok(Done::CreditChanged(answered(shop.take_funds(user, amount)).await?).into())
+    Ok(Done::CreditChanged(shop.row_after(ShopCommand::TakeFunds { user, amount }).await?).into())
 }

@@ -41,9 +41,9 @@ impl Dialect for Proper {
 
     fn failed(failure: &Failure) -> Response {
         let (status, name, title) = failure.kind();
-        let head = ProblemHead::new(name, title, status.as_u16(), &failure.detail());
+        let head = ProblemHead::new(name, title, status, &failure.detail());
         let body = json!(holdfast_wire::shop::Problem { head, about: failure.about() });
-        Problem { status, body }.into_response()
+        Problem { status: failure.status(), body }.into_response()
     }
 }
 

@@ -3,10 +3,11 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use holdfast_domain::shop::{
-    ItemId, ItemRow, OrderId, OrderRow, ShopCommand, ShopOutcome, UserId, UserRow, Whole, init_in_pieces,
-};
+use holdfast_domain::shop::{ItemRow, OrderRow, ShopCommand, ShopOutcome, UserRow, init_in_pieces};
 use holdfast_engine::{Refusal, ShopError};
+
+use super::answered;
+use super::failure::Failure;
 
 /// The shop behind the edge. Cheap to clone.
 #[derive(Clone)]
@@ -20,75 +21,41 @@ impl Deref for Shop {
     }
 }
 
-fn unexpected(outcome: &ShopOutcome) -> ShopError {
+/// A row that a command answers when it is done.
+pub(super) trait Row: Sized {
+    /// The row of that outcome; the outcome, if it has none of the kind.
+    fn of(outcome: ShopOutcome) -> Result<Self, ShopOutcome>;
+}
+
+impl Row for UserRow {
+    fn of(outcome: ShopOutcome) -> Result<UserRow, ShopOutcome> {
+        if let ShopOutcome::User(row) = outcome { Ok(row) } else { Err(outcome) }
+    }
+}
+
+impl Row for ItemRow {
+    fn of(outcome: ShopOutcome) -> Result<ItemRow, ShopOutcome> {
+        if let ShopOutcome::Item(row) = outcome { Ok(row) } else { Err(outcome) }
+    }
+}
+
+impl Row for OrderRow {
+    fn of(outcome: ShopOutcome) -> Result<OrderRow, ShopOutcome> {
+        if let ShopOutcome::Order(row) = outcome { Ok(*row) } else { Err(outcome) }
+    }
+}
+
+fn unexpected(outcome: ShopOutcome) -> ShopError {
     match outcome {
-        ShopOutcome::Refused(refusal) => ShopError::Refused(refusal.clone()),
+        ShopOutcome::Refused(refusal) => ShopError::Refused(refusal),
         other => ShopError::Hub(Refusal::Unknown(format!("another outcome than asked for: {other:?}"))),
     }
 }
 
 impl Shop {
-    async fn user_after(&self, command: ShopCommand) -> Result<UserRow, ShopError> {
-        match self.0.decide(command).await? {
-            ShopOutcome::User(row) => Ok(row),
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    async fn item_after(&self, command: ShopCommand) -> Result<ItemRow, ShopError> {
-        match self.0.decide(command).await? {
-            ShopOutcome::Item(row) => Ok(row),
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    async fn order_after(&self, command: ShopCommand) -> Result<OrderRow, ShopError> {
-        match self.0.decide(command).await? {
-            ShopOutcome::Order(row) => Ok(*row),
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    pub(super) async fn create_user(&self, id: UserId, credit: Whole) -> Result<UserRow, ShopError> {
-        self.user_after(ShopCommand::CreateUser { id, credit }).await
-    }
-
-    pub(super) async fn add_funds(&self, user: UserId, amount: Whole) -> Result<UserRow, ShopError> {
-        self.user_after(ShopCommand::AddFunds { user, amount }).await
-    }
-
-    pub(super) async fn take_funds(&self, user: UserId, amount: Whole) -> Result<UserRow, ShopError> {
-        self.user_after(ShopCommand::TakeFunds { user, amount }).await
-    }
-
-    pub(super) async fn create_item(
-        &self,
-        id: ItemId,
-        stock: Whole,
-        price: Whole,
-    ) -> Result<ItemRow, ShopError> {
-        self.item_after(ShopCommand::CreateItem { id, stock, price }).await
-    }
-
-    pub(super) async fn add_stock(&self, item: ItemId, amount: Whole) -> Result<ItemRow, ShopError> {
-        self.item_after(ShopCommand::AddStock { item, amount }).await
-    }
-
-    pub(super) async fn take_stock(&self, item: ItemId, amount: Whole) -> Result<ItemRow, ShopError> {
-        self.item_after(ShopCommand::TakeStock { item, amount }).await
-    }
-
-    pub(super) async fn create_order(&self, id: OrderId, user: UserId) -> Result<OrderRow, ShopError> {
-        self.order_after(ShopCommand::CreateOrder { id, user }).await
-    }
-
-    pub(super) async fn add_item(
-        &self,
-        order: OrderId,
-        item: ItemId,
-        quantity: Whole,
-    ) -> Result<OrderRow, ShopError> {
-        self.order_after(ShopCommand::AddItem { order, item, quantity }).await
+    /// Has a command decided, and waits for the row that it answers.
+    pub(super) async fn row_after<R: Row>(&self, command: ShopCommand) -> Result<R, Failure> {
+        answered(async { R::of(self.0.decide(command).await?).map_err(unexpected) }).await
     }
 
     /// Rows `0` to `count`, not included, made or replaced. If it fails, some may have been made.
@@ -100,7 +67,7 @@ impl Shop {
         for piece in init_in_pieces(count, command) {
             match self.0.decide(piece).await? {
                 ShopOutcome::Initialised(_) => {}
-                other => return Err(unexpected(&other)),
+                other => return Err(unexpected(other)),
             }
         }
         Ok(())

@@ -96,16 +96,10 @@ pub(super) fn sides_of(sides: Sides) -> Vec<wire::Side> {
     Side::ALL.into_iter().filter(|side| sides.has(*side)).map(shown).collect()
 }
 
-fn names(sides: Sides) -> Vec<&'static str> {
-    Side::ALL.into_iter().filter(|side| sides.has(*side)).map(Side::name).collect()
-}
-
 /// `waits for stock since 12 s (cannot connect: connection refused), cancels in 18 s`.
 pub(super) fn in_words(waits: &domain::Waits, seen: &Seen) -> String {
-    let whom = match names(waits.sides).as_slice() {
-        [] => "nobody".to_owned(),
-        names => names.join(" and "),
-    };
+    let names: Vec<&str> = sides_of(waits.sides).into_iter().map(wire::Side::word).collect();
+    let whom = if names.is_empty() { "nobody".to_owned() } else { names.join(" and ") };
     let (since, trouble) = (span(seen.now.saturating_sub(waits.since)), trouble(waits.sides, &seen.troubles));
     if waits.cancelling {
         return format!("has failed and waits for {whom} to give back since {since}{trouble}");

@@ -14,7 +14,7 @@ use crate::limits::SHOP_INIT_MAX;
 pub(crate) async fn create<D: Dialect>(State(shop): State<Shop>, place: Place<String>) -> Answer<D> {
     let price = path::number("price", &path::texts(place)?)?;
     let id = shop.new_id().parse().expect("a UUID is an id");
-    let row = answered(shop.create_item(id, Whole::ZERO, price)).await?;
+    let row = shop.row_after(ShopCommand::CreateItem { id, stock: Whole::ZERO, price }).await?;
     Ok(Done::ItemMade(row).into())
 }
 
@@ -43,7 +43,7 @@ pub(crate) async fn find<D: Dialect>(State(shop): State<Shop>, place: Place<Stri
 pub(crate) async fn add<D: Dialect>(State(shop): State<Shop>, place: Place<(String, String)>) -> Answer<D> {
     let (item, amount) = path::texts(place)?;
     let (item, amount) = (path::id("item_id", &item)?, path::number("amount", &amount)?);
-    Ok(Done::StockChanged(answered(shop.add_stock(item, amount)).await?).into())
+    Ok(Done::StockChanged(shop.row_after(ShopCommand::AddStock { item, amount }).await?).into())
 }
 
 /// Less of it, if there is so much.
@@ -53,5 +53,5 @@ pub(crate) async fn subtract<D: Dialect>(
 ) -> Answer<D> {
     let (item, amount) = path::texts(place)?;
     let (item, amount) = (path::id("item_id", &item)?, path::number("amount", &amount)?);
-    Ok(Done::StockChanged(answered(shop.take_stock(item, amount)).await?).into())
+    Ok(Done::StockChanged(shop.row_after(ShopCommand::TakeStock { item, amount }).await?).into())
 }

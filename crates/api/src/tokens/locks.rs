@@ -10,9 +10,8 @@ use holdfast_wire::tokens::{Lease, LockPage, Released, Renew};
 use holdfast_wire::{Rule, Whole};
 
 use super::query::{limit, name, read, scope, values};
-use super::receive::receive;
 use super::refusal::Problem;
-use super::{Wallets, answer, answered};
+use super::{Wallets, answer, answered, receive};
 use crate::views::filters::Parameters;
 
 /// The live locks in the order of their fences, those on tokens of a wallet, a currency or of a spender if one is

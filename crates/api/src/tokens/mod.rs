@@ -2,36 +2,33 @@
 //!
 //! | room | what happens there |
 //! | --- | --- |
-//! | `receive` | a body in memory, within bounds |
 //! | `refusal` | refusals as problems of RFC 9457 |
-//! | `select` | tokens locked for a spender |
-//! | `spend` | what was selected is paid out, redeemed or brought together |
-//! | `supply` | tokens issued, and what another ledger did |
+//! | `commands` | tokens issued, locked for a spender, paid out, redeemed, brought together, and what another ledger did |
 //! | `locks` | who holds what; renewed or given back |
 //! | `holdings` | tokens and balances of an owner |
 //! | `query` | what stands in the query of a path |
 
+pub(crate) mod commands;
 pub(crate) mod holdings;
 pub(crate) mod locks;
 mod query;
-mod receive;
 mod refusal;
-pub(crate) mod select;
-pub(crate) mod spend;
-pub(crate) mod supply;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use holdfast_domain::ids::TransferId;
 use holdfast_engine::TokenError;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::Edge;
-use crate::limits::ANSWER_WAIT_MAX;
+use crate::bodies::{self, NoBody, announced, room_if_large};
+use crate::limits::{ANSWER_WAIT_MAX, TOKENS_BODY_MAX};
 use refusal::Problem;
 
 /// What handlers of the token paths can reach.
@@ -45,6 +42,29 @@ impl Wallets {
     pub(crate) fn of(edge: &Edge) -> Option<Wallets> {
         edge.wallets.clone().map(|vault| Wallets { edge: edge.clone(), vault })
     }
+}
+
+/// What `ask` makes of the body of a request. The body is gone when this returns, whatever is waited for then.
+async fn receive<B: DeserializeOwned, T>(
+    edge: &Edge,
+    request: Request,
+    ask: impl FnOnce(B) -> Result<T, String>,
+) -> Result<T, Problem> {
+    let too_large = || Problem::too_large(&format!("a body has at most {TOKENS_BODY_MAX} bytes here"));
+    let length = announced(request.headers()).unwrap_or(TOKENS_BODY_MAX);
+    if length > TOKENS_BODY_MAX {
+        return Err(too_large());
+    }
+    let _room = room_if_large(edge, length).map_err(TokenError::Hub)?;
+    let body = bodies::read(request.into_body(), length).await.map_err(|error| match error {
+        NoBody::TooLarge => too_large(),
+        NoBody::Slow => Problem::slow_body(),
+        NoBody::BrokeOff(detail) => Problem::invalid(detail),
+    })?;
+    let started = Instant::now();
+    let content = holdfast_wire::read::body(&body).and_then(ask).map_err(Problem::invalid)?;
+    edge.note_parsed(started);
+    Ok(content)
 }
 
 /// The bytes of most answers: one input or two.

@@ -4,7 +4,6 @@ use holdfast_tokens::{Name, Owner, Scope};
 use holdfast_wire::{Rule, tokens};
 
 use super::refusal::Problem;
-use crate::limits::PAGE_ROWS_MAX;
 use crate::views::filters::{self, Parameters};
 
 /// The values of these parameters, in the order of their names.
@@ -54,9 +53,5 @@ pub(super) fn scope(
 
 /// The rows of a page that were asked for.
 pub(super) fn limit(text: Option<&str>) -> Result<usize, Problem> {
-    let limit = filters::limit(text).map_err(|error| Problem::invalid(error.detail))?;
-    if !(1..=PAGE_ROWS_MAX).contains(&limit) {
-        return Err(Problem::invalid(format!("limit: {limit} is not from 1 to {PAGE_ROWS_MAX}")));
-    }
-    Ok(limit)
+    filters::rows(text).map_err(|error| Problem::invalid(error.detail))
 }

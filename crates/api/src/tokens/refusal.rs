@@ -28,11 +28,6 @@ impl Problem {
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)
     }
 
-    /// 429: too much is waiting.
-    pub(super) fn busy() -> Problem {
-        Problem::from(TokenError::Hub(HubRefusal::Busy))
-    }
-
     /// 504: unknown.
     pub(super) fn no_answer() -> Problem {
         let detail = "no answer came in time; the outcome is unknown: repeat with the same spender and ids";

@@ -15,7 +15,7 @@ use holdfast_wire::{Instant, views as wire};
 use serde::Deserialize;
 
 use crate::Edge;
-use crate::calls::{ask, read};
+use crate::calls::{ask, number_of, read};
 use crate::error::ApiError;
 use crate::limits::PAGE_ROWS_MAX;
 
@@ -108,14 +108,12 @@ fn callbacks(edge: &Edge) -> Result<&Arc<dyn Callbacks>, ApiError> {
 /// The participant of that name; 400/3200 if there is none.
 async fn participant(edge: &Edge, name: Option<String>) -> Result<Option<ParticipantId>, ApiError> {
     let Some(name) = name else { return Ok(None) };
-    let unknown = || ApiError::new(StatusCode::BAD_REQUEST, 3200, format!("there is no participant {name}"));
+    let unknown = || ApiError::no_participant(format!("there is no participant {name}"));
     let known = Name::new(&name).ok_or_else(unknown)?;
     if known.is_hub() {
         return Ok(Some(HUB));
     }
-    let found =
-        ask(edge, Whose::Named(known), move |all| all.participant_named(known).map(|row| row.id)).await?;
-    found.map(Some).ok_or_else(unknown)
+    number_of(edge, known).await?.map(Some).ok_or_else(unknown)
 }
 
 /// The same with the names of their participants, also where who keeps them knows none.

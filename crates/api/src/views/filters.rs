@@ -37,6 +37,14 @@ pub(crate) fn limit(text: Option<&str>) -> Result<usize, ApiError> {
     })
 }
 
+/// The same where more than a page may have is refused.
+pub(crate) fn rows(text: Option<&str>) -> Result<usize, ApiError> {
+    match limit(text)? {
+        rows @ 1..=PAGE_ROWS_MAX => Ok(rows),
+        rows => Err(ApiError::malformed(format!("limit: {rows} is not from 1 to {PAGE_ROWS_MAX}"))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

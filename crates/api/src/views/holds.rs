@@ -6,11 +6,10 @@ use holdfast_domain::ids::{Millis, TransferNo};
 use holdfast_wire::views::HoldPage;
 
 use super::filters::{self, Parameters, filters};
-use super::row;
+use super::transfers::row;
 use crate::Edge;
 use crate::calls::read;
 use crate::error::ApiError;
-use crate::limits::PAGE_ROWS_MAX;
 use crate::times;
 
 /// `before`: only holds that run out before this instant. `after`: the `next` of the page before. `limit`: rows of the
@@ -32,10 +31,7 @@ pub(crate) async fn holds(
             ApiError::malformed(format!("after: '{text}' is not the 'next' of an earlier page"))
         })?),
     };
-    let limit = filters::limit(limit.as_deref())?;
-    if !(1..=PAGE_ROWS_MAX).contains(&limit) {
-        return Err(ApiError::malformed(format!("limit: {limit} is not from 1 to {PAGE_ROWS_MAX}")));
-    }
+    let limit = filters::rows(limit.as_deref())?;
     let page = read(edge.engine.holds(before, after, limit)).await?;
     let last = page.last().filter(|_| page.len() == limit);
     let next = last.map(|shown| write_cursor(shown.row.expiration, shown.row.no));

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::calls::read;
 use crate::error::ApiError;
+use crate::keys::write_hex;
 use crate::{Edge, times};
 use holdfast_engine::{Figures, LogFigures, NodeFigures, ShopFigures};
 
@@ -37,7 +38,7 @@ fn show(Figures { stats, node, shop, log }: Figures) -> Value {
         add("shop", Value::Object(shop_figures(&shop)));
     }
     if let Some(LogFigures { frames, records, end, last_time, chain }) = log {
-        let (last_time, chain) = (times::format(last_time), hex(&chain));
+        let (last_time, chain) = (times::format(last_time), write_hex(&chain));
         add(
             "log",
             json!({"frames": frames, "records": records, "end": end, "lastTime": last_time, "chain": chain}),
@@ -55,8 +56,4 @@ fn shop_figures(shop: &ShopFigures) -> Map<String, Value> {
         ("stock", json!(shop.stock)),
     ];
     counted.chain(others).map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
