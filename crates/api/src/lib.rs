@@ -6,10 +6,10 @@
 //! | `server`, `stream` | accepting connections, bounding them, ending them in good order |
 //! | `same_site` | who may speak to a hub without keys |
 //! | `tls` | certificates of ours |
-//! | `routes` | every path once: verb, path, who may call it, handler |
+//! | `openapi` | every path once: verb, path, handler, who may call it, what it takes and answers; as a document and as a page |
+//! | `routes` | the router that is made from it |
 //! | `gate` | what every request passes: its id, its caller, its rate, its trace |
 //! | `keys` | API keys: made, kept as hashes, compared |
-//! | `openapi` | what the paths take and answer, as a document and as a page |
 //! | `bodies` | bodies on their way in: counted, bounded |
 //! | `calls` | the way to the writer and back |
 //! | `admin` | `/participants…`: the operator's paths, as central-ledger has them |

@@ -16,32 +16,52 @@ pub(crate) const STAYS_NULL: &str = "x-stays-null";
 #[derive(Clone)]
 pub struct Shape {
     contract: Contract,
-    describe: fn(&mut SchemaGenerator) -> Schema,
+    described: Described,
+}
+
+#[derive(Clone)]
+enum Described {
+    ByType(fn(&mut SchemaGenerator) -> Schema),
+    Written(Value),
 }
 
 impl Shape {
     /// One that the hub takes.
     #[must_use]
     pub fn taken<T: JsonSchema>() -> Shape {
-        Shape { contract: Contract::Deserialize, describe: SchemaGenerator::subschema_for::<T> }
+        Shape::of::<T>(Contract::Deserialize)
     }
 
     /// One that the hub gives.
     #[must_use]
     pub fn given<T: JsonSchema>() -> Shape {
-        Shape { contract: Contract::Serialize, describe: SchemaGenerator::subschema_for::<T> }
+        Shape::of::<T>(Contract::Serialize)
+    }
+
+    fn of<T: JsonSchema>(contract: Contract) -> Shape {
+        Shape { contract, described: Described::ByType(SchemaGenerator::subschema_for::<T>) }
+    }
+
+    /// One that no type describes, by its schema.
+    #[must_use]
+    pub const fn written(schema: Value) -> Shape {
+        Shape { contract: Contract::Deserialize, described: Described::Written(schema) }
     }
 
     /// The schema, with references for what has a name, and the schemas of those names.
     #[must_use]
     pub fn schema(&self) -> (Value, Map<String, Value>) {
+        let describe = match &self.described {
+            Described::ByType(describe) => describe,
+            Described::Written(schema) => return (schema.clone(), Map::new()),
+        };
         let mut generator = SchemaSettings::draft2020_12()
             .with(|settings| {
                 settings.definitions_path = PLACE.into();
                 settings.contract = self.contract.clone();
             })
             .into_generator();
-        let mut schema = (self.describe)(&mut generator).to_value();
+        let mut schema = describe(&mut generator).to_value();
         let mut named = generator.take_definitions(true);
         let written = self.contract == Contract::Serialize;
         for schema in named.values_mut().chain([&mut schema]) {

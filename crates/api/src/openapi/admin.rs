@@ -1,25 +1,37 @@
 //! The operator's paths: participants, accounts, limits, funds, endpoints.
 
+use axum::handler::Handler;
 use axum::http::Method;
+use holdfast_wire::JsonSchema;
 use holdfast_wire::admin::{
     Account, Activity, Endpoint, Funds, FundsEnd, InitialPositionAndLimits, Limit, NewAccount, NewLimit,
     NewParticipant, OneOrList, Participant, Position, ShownCurrency, Text,
 };
 use holdfast_wire::amount::Amounts;
 
-use super::operation::{Operation, operation};
+use super::operation::{GET, Operation, POST, PUT, operation};
+use crate::Edge;
+use crate::admin::{accounts, endpoints, funds, limits, participants};
+use crate::routes::Handled::Everywhere;
 
 /// A path of the operator, with what most of them refuse.
-fn at(method: Method, path: &'static str, summary: &'static str) -> Operation {
-    operation(method, path, summary)
+fn at<H: Handler<T, Edge>, T: 'static>(
+    method: Method,
+    path: &'static str,
+    handler: H,
+    summary: &'static str,
+) -> Operation {
+    operation(Everywhere, method, path, handler, summary)
         .refuses(400, "3100 not of the Hub; 3101 malformed; 3200 there is no such participant")
         .refuses(500, "2001: the rules refuse it; the description says why")
         .asks_the_hub()
 }
 
-/// A path that takes a body.
-fn taking(method: Method, path: &'static str, summary: &'static str) -> Operation {
-    at(method, path, summary).refuses(408, "2004: the body did not arrive in time")
+impl Operation {
+    /// A JSON body of this shape, which must arrive in time.
+    fn reads<T: JsonSchema>(self) -> Operation {
+        self.refuses(408, "2004: the body did not arrive in time").takes::<T>()
+    }
 }
 
 /// One that shows amounts.
@@ -33,68 +45,82 @@ fn showing(operation: Operation) -> Operation {
 }
 
 pub(super) fn operations() -> Vec<Operation> {
-    let (get, post, put) = (|| Method::GET, || Method::POST, || Method::PUT);
     vec![
-        at(get(), "/participants", "All participants").gives::<Vec<Participant>>(200, "A list"),
-        taking(post(), "/participants", "A participant, or a further currency for one")
-            .takes::<NewParticipant>()
+        at(GET, "/participants", participants::list, "All participants")
+            .gives::<Vec<Participant>>(200, "A list"),
+        at(POST, "/participants", participants::create, "A participant, or a further currency for one")
+            .reads::<NewParticipant>()
             .gives::<Participant>(201, "The participant")
             .refuses(400, "3000: it has that currency already; 3101 malformed"),
-        showing(at(get(), "/participants/limits", "The limits of all participants"))
+        showing(at(GET, "/participants/limits", limits::list_all, "The limits of all participants"))
             .query::<Text>("type", "Only NET_DEBIT_CAP")
             .gives::<Vec<Limit>>(200, "A list"),
-        at(get(), "/participants/{name}", "One participant").gives::<Participant>(200, "The participant"),
-        taking(put(), "/participants/{name}", "Activate or deactivate a participant")
+        at(GET, "/participants/{name}", participants::show, "One participant")
+            .gives::<Participant>(200, "The participant"),
+        at(PUT, "/participants/{name}", participants::set_active, "Activate or deactivate a participant")
             .details(
                 "An inactive participant takes part in no new transfer; those under way end as they would.",
             )
-            .takes::<Activity>()
+            .reads::<Activity>()
             .gives::<Participant>(200, "The participant"),
-        taking(
-            post(),
+        at(
+            POST,
             "/participants/{name}/initialPositionAndLimits",
+            limits::initialize,
             "The first limit and position; activates both accounts",
         )
-        .takes::<InitialPositionAndLimits>()
+        .reads::<InitialPositionAndLimits>()
         .answers(201, "Done"),
-        showing(at(get(), "/participants/{name}/limits", "The limits of a participant"))
+        showing(at(GET, "/participants/{name}/limits", limits::list, "The limits of a participant"))
             .query::<Text>("type", "Only NET_DEBIT_CAP")
             .gives::<Vec<Limit>>(200, "A list"),
-        taking(put(), "/participants/{name}/limits", "Another limit, also below what is in use")
-            .takes::<NewLimit>()
+        at(PUT, "/participants/{name}/limits", limits::set, "Another limit, also below what is in use")
+            .reads::<NewLimit>()
             .gives::<Limit>(200, "The limit"),
-        showing(at(get(), "/participants/{name}/positions", "Where a participant stands"))
+        showing(at(GET, "/participants/{name}/positions", accounts::positions, "Where a participant stands"))
             .details("With `currency` one object instead of a list, {} if there is none.")
             .gives::<OneOrList<Position>>(200, "A list, or one"),
-        showing(at(get(), "/participants/{name}/accounts", "The accounts of a participant"))
+        showing(at(GET, "/participants/{name}/accounts", accounts::list, "The accounts of a participant"))
             .gives::<Vec<Account>>(200, "A list"),
-        taking(post(), "/participants/{name}/accounts", "An account of the participant Hub")
-            .takes::<NewAccount>()
+        at(POST, "/participants/{name}/accounts", accounts::create, "An account of the participant Hub")
+            .reads::<NewAccount>()
             .gives::<Participant>(201, "The participant"),
-        taking(post(), "/participants/{name}/accounts/{id}", "Funds in, or the first step of funds out")
-            .details("The account is the SETTLEMENT account. A repeat of the transferId is ignored.")
-            .takes::<Funds>()
-            .answers(202, "Taken"),
-        taking(put(), "/participants/{name}/accounts/{id}", "Activate or deactivate a POSITION account")
-            .takes::<Activity>()
-            .answers(200, "Done"),
-        taking(
-            put(),
+        at(
+            POST,
+            "/participants/{name}/accounts/{id}",
+            funds::record,
+            "Funds in, or the first step of funds out",
+        )
+        .details("The account is the SETTLEMENT account. A repeat of the transferId is ignored.")
+        .reads::<Funds>()
+        .answers(202, "Taken"),
+        at(
+            PUT,
+            "/participants/{name}/accounts/{id}",
+            accounts::set_active,
+            "Activate or deactivate a POSITION account",
+        )
+        .reads::<Activity>()
+        .answers(200, "Done"),
+        at(
+            PUT,
             "/participants/{name}/accounts/{id}/transfers/{transferId}",
+            funds::end,
             "The second step of funds out",
         )
-        .takes::<FundsEnd>()
+        .reads::<FundsEnd>()
         .answers(202, "Taken"),
-        at(get(), "/participants/{name}/endpoints", "Where a participant wants to be called")
+        at(GET, "/participants/{name}/endpoints", endpoints::list, "Where a participant wants to be called")
             .details("With `type` one object instead of a list, {} if there is none.")
             .query::<Text>("type", "Only this type")
             .gives::<OneOrList<Endpoint>>(200, "A list, or one"),
-        taking(
-            post(),
+        at(
+            POST,
             "/participants/{name}/endpoints",
+            endpoints::set,
             "Set an endpoint; it replaces an earlier one of its type",
         )
-        .takes::<Endpoint>()
+        .reads::<Endpoint>()
         .answers(201, "Done"),
     ]
 }

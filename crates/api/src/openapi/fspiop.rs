@@ -1,10 +1,16 @@
 //! FSPIOP transfers.
 
+use axum::handler::Handler;
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use super::operation::{Operation, operation};
+use super::operation::{GET, Operation, POST, PUT, operation};
 use super::schemas::reference;
+use crate::Edge;
+use crate::fspiop;
+use crate::gate::Access;
+use crate::routes::Handled::Everywhere;
+use holdfast_wire::schema::Shape;
 
 const MEDIA_TYPE: &str = "application/vnd.interoperability.transfers+json;version=1.1";
 
@@ -29,19 +35,26 @@ fn fsp_id() -> Value {
 }
 
 /// A body is one of the standard, or plain JSON from those who wait.
-const BODIES: [&str; 2] = [MEDIA_TYPE, "application/json"];
+const BODIES: &[&str] = &[MEDIA_TYPE, "application/json"];
 
 /// The headers and refusals of every message.
-fn message(method: Method, path: &'static str, summary: &'static str, accept: bool) -> Operation {
-    let described = operation(method, path, summary)
-        .header("Content-Type", true, CONTENT_TYPE, &one_line())
-        .header("Date", true, DATE, &date())
-        .header("FSPIOP-Source", true, "Who sends; with a key of a participant, that participant", &fsp_id())
-        .header("FSPIOP-Destination", false, "Who is to get it", &fsp_id())
-        .header("Prefer", false, "`wait=N`: answer with the outcome, after at most N seconds", &one_line());
-    let described = if accept { described.header("Accept", true, ACCEPT, &one_line()) } else { described };
+fn message<H: Handler<T, Edge>, T: 'static>(
+    method: Method,
+    path: &'static str,
+    handler: H,
+    summary: &'static str,
+) -> Operation {
+    let accept = method != PUT;
+    let described = operation(Everywhere, method, path, handler, summary)
+        .open_to(Access::Participant)
+        .header("Content-Type", true, CONTENT_TYPE, one_line())
+        .header("Date", true, DATE, date())
+        .header("FSPIOP-Source", true, "Who sends; with a key of a participant, that participant", fsp_id())
+        .header("FSPIOP-Destination", false, "Who is to get it", fsp_id())
+        .header("Prefer", false, "`wait=N`: answer with the outcome, after at most N seconds", one_line());
+    let described = if accept { described.header("Accept", true, ACCEPT, one_line()) } else { described };
     described
-        .answers_with(200, "With Prefer: the outcome, also of a decided refusal", &reference("Outcome"))
+        .answers_with(200, "With Prefer: the outcome, also of a decided refusal", reference("Outcome"))
         .refuses(
             400,
             "3100, 3101, 3102, 3103, 3104: the message is not what the standard says; nothing was stored",
@@ -51,26 +64,26 @@ fn message(method: Method, path: &'static str, summary: &'static str, accept: bo
 }
 
 pub(super) fn operations() -> Vec<Operation> {
-    let at = message;
     vec![
-        at(Method::POST, "/transfers", "Prepare: reserve the payer's position and tell the payee", true)
+        message(POST, "/transfers", fspiop::post, "Prepare: reserve the payer's position and tell the payee")
             .details("The payee gets the same bytes. What became of it comes as a callback: PUT /transfers/{id} or PUT /transfers/{id}/error.")
-            .takes_as(&BODIES, &reference("Transfer"))
+            .takes_as(BODIES, Shape::written(reference("Transfer")))
             .answers(202, "Taken, with an empty body; with Prefer: the wait is over and the present state is told"),
-        at(Method::GET, "/transfers/{id}", "Ask where a transfer stands; the answer is a callback", true)
+        message(GET, "/transfers/{id}", fspiop::get, "Ask where a transfer stands; the answer is a callback")
             .answers(202, "Taken, with an empty body")
             .refuses(404, "With Prefer: 3208, there is no such transfer"),
-        at(Method::PUT, "/transfers/{id}", "Fulfil: the payee shows the preimage of the condition", false)
+        message(PUT, "/transfers/{id}", fspiop::put, "Fulfil: the payee shows the preimage of the condition")
             .details("After RESERVED (1.1) the payee is told the outcome by PATCH /transfers/{id}.")
-            .takes_as(&BODIES, &reference("Fulfilment"))
-            .answers_with(200, "Taken, with an empty body; with Prefer: the outcome", &reference("Outcome"))
+            .takes_as(BODIES, Shape::written(reference("Fulfilment")))
+            .answers_with(200, "Taken, with an empty body; with Prefer: the outcome", reference("Outcome"))
             .answers(202, "With Prefer: the wait is over and the present state is told")
             .refuses(404, "With Prefer: 3208, there is no such transfer"),
-        operation(Method::PATCH, "/transfers/{id}", "Sent by the hub to payees, not taken by it")
+        operation(Everywhere, Method::PATCH, "/transfers/{id}", fspiop::patch, "Sent by the hub to payees, not taken by it")
+            .open_to(Access::Participant)
             .refuses(501, "2002"),
-        at(Method::PUT, "/transfers/{id}/error", "Abort: the payee refuses the transfer", false)
-            .takes_as(&BODIES, &reference("ErrorInformation"))
-            .answers_with(200, "Taken, with an empty body; with Prefer: the outcome", &reference("Outcome"))
+        message(PUT, "/transfers/{id}/error", fspiop::put_error, "Abort: the payee refuses the transfer")
+            .takes_as(BODIES, Shape::written(reference("ErrorInformation")))
+            .answers_with(200, "Taken, with an empty body; with Prefer: the outcome", reference("Outcome"))
             .answers(202, "With Prefer: the wait is over and the present state is told")
             .refuses(404, "With Prefer: 3208, there is no such transfer"),
     ]

@@ -1,9 +1,9 @@
-//! What every path takes and answers: an OpenAPI 3.1 document at `/openapi.json`, and a page for it at `/docs`.
+//! Every path, once: verb, path, handler, who may call it, what it takes and what it answers. From these rows the router is made,
+//! and an OpenAPI 3.1 document at `/openapi.json` with a page for it at `/docs`.
 //!
-//! The document is data, one file per group of paths, beside no handler: handlers parse bytes exactly where types
-//! derived for a document could only approximate them (amounts that never pass through a float, bodies handed on
-//! unread). What keeps it true is the table in `routes`: a test holds both lists of paths against each other, the
-//! rule about keys comes from the table, and docs/openapi.json is this document, committed, so that a change shows.
+//! What a row says of bodies is data: handlers parse bytes exactly where types derived for a document could only approximate
+//! them (amounts that never pass through a float, bodies handed on unread). docs/openapi.json is this document, committed, so
+//! that a change shows.
 
 mod admin;
 mod fspiop;
@@ -21,10 +21,9 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
-use crate::gate::Access;
-use crate::{Edge, routes};
+use crate::Edge;
 use holdfast_engine::Profile;
-use operation::Operation;
+pub(crate) use operation::Operation;
 
 /// Groups of paths, in the order of the page: name, what they are, the operations.
 fn groups() -> [(&'static str, &'static str, Vec<Operation>); 6] {
@@ -54,6 +53,11 @@ fn groups() -> [(&'static str, &'static str, Vec<Operation>); 6] {
     ]
 }
 
+/// All rows, group by group.
+pub(crate) fn operations() -> impl Iterator<Item = Operation> {
+    groups().into_iter().flat_map(|(_, _, operations)| operations)
+}
+
 /// The document of the embedded profile, which has every path.
 #[must_use]
 pub fn document() -> Value {
@@ -63,30 +67,18 @@ pub fn document() -> Value {
 /// The document of a profile: the paths that it has.
 #[must_use]
 pub fn document_of(profile: Profile) -> Value {
-    let access: Vec<_> = routes::table()
-        .into_iter()
-        .filter(|route| route.is_in(profile))
-        .map(|route| (route.method, route.path, route.access))
-        .collect();
     let (mut paths, mut named) = (Map::new(), Map::new());
     let mut tags = Vec::new();
     for (tag, what, operations) in groups() {
-        let rule_of = |operation: &Operation| {
-            let of_it = |(method, path, _): &&(_, &str, Access)| {
-                *method == operation.method && *path == operation.path
-            };
-            access.iter().find(of_it).map(|(_, _, access)| *access)
-        };
-        let served = operations.into_iter().filter_map(|operation| Some((rule_of(&operation)?, operation)));
+        let served = operations.into_iter().filter(|operation| operation.handler.is_in(profile));
         let mut served = served.peekable();
         if served.peek().is_some() {
             tags.push(json!({"name": tag, "description": what}));
         }
-        for (rule, mut operation) in served {
-            named.append(&mut operation.named);
-            let path = paths.entry(operation.path).or_insert_with(|| json!({}));
+        for operation in served {
             let verb = operation.method.as_str().to_lowercase();
-            path[verb] = operation.describe(tag, rule);
+            let path = paths.entry(operation.path).or_insert_with(|| json!({}));
+            path[verb] = operation.describe(tag, &mut named);
         }
     }
     let components = components(&Value::Object(paths.clone()), named);
@@ -182,31 +174,23 @@ mod tests {
 
     const PROFILES: [Profile; 2] = [Profile::Embedded, Profile::Database];
 
+    /// Verb and path of these rows.
+    fn named<'a>(operations: impl IntoIterator<Item = &'a Operation>) -> Vec<String> {
+        operations.into_iter().map(|row| format!("{} {}", row.method, row.path)).collect()
+    }
+
     #[test]
-    fn what_is_served_is_described_and_what_is_described_is_served() {
-        let served: Vec<String> =
-            routes::table().iter().map(|route| format!("{} {}", route.method, route.path)).collect();
-        let described: Vec<String> = groups()
-            .into_iter()
-            .flat_map(|(_, _, operations)| operations)
-            .map(|operation| format!("{} {}", operation.method, operation.path))
-            .collect();
-        let set = |list: &[String]| list.iter().cloned().collect::<BTreeSet<_>>();
-        assert_eq!(set(&served).len(), served.len(), "a path is served twice");
-        assert_eq!(set(&described).len(), described.len(), "a path is described twice");
-        let missing: Vec<_> = set(&served).difference(&set(&described)).cloned().collect();
-        let surplus: Vec<_> = set(&described).difference(&set(&served)).cloned().collect();
-        assert!(missing.is_empty(), "served and not described in openapi/: {missing:?}");
-        assert!(surplus.is_empty(), "described and not in routes.rs: {surplus:?}");
+    fn no_path_is_served_or_described_twice() {
+        let rows: Vec<Operation> = operations().collect();
+        let distinct: BTreeSet<String> = named(&rows).into_iter().collect();
+        assert_eq!(distinct.len(), rows.len());
     }
 
     #[test]
     fn the_document_of_a_profile_has_the_paths_of_that_profile() {
         for profile in PROFILES {
-            let table = routes::table();
-            let served = table.iter().filter(|route| route.is_in(profile));
-            let served: BTreeSet<String> =
-                served.map(|route| format!("{} {}", route.method, route.path)).collect();
+            let rows: Vec<Operation> = operations().filter(|row| row.handler.is_in(profile)).collect();
+            let served: BTreeSet<String> = named(&rows).into_iter().collect();
             let document = document_of(profile);
             let paths = document["paths"].as_object().unwrap().iter();
             let described: BTreeSet<String> = paths
@@ -230,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cluster_has_all_but_what_is_of_one_process() {
+    fn the_database_profile_has_all_but_what_is_of_one_process() {
         let document = document_of(Profile::Database);
         for path in [
             "/participants",

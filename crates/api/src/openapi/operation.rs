@@ -1,6 +1,11 @@
-//! One verb on one path, said in a few chained words and written as OpenAPI.
+//! One verb on one path: its handler, who may call it, and what it takes and answers, said in a few chained words and
+//! written as OpenAPI.
 
+use std::collections::BTreeMap;
+
+use axum::handler::Handler;
 use axum::http::Method;
+use axum::routing::{MethodFilter, MethodRouter, on};
 use holdfast_domain::shop::limits::{ITEMS_MAX, USERS_MAX};
 use holdfast_wire::admin::{MovementId, ParticipantName};
 use holdfast_wire::limits::{PAGE_ROWS_MAX, SHOP_INIT_MAX, SHOP_NUMBER_MAX};
@@ -8,43 +13,74 @@ use holdfast_wire::schema::Shape;
 use holdfast_wire::{Count, JsonSchema, Name};
 use serde_json::{Map, Value, json};
 
-use super::schemas::{json_of, reference, transfer_id};
+use super::schemas::{reference, transfer_id};
 use crate::gate::Access;
 use crate::problem::PROBLEM_JSON;
+use crate::routes::Handled;
 
-/// A verb on a path.
-pub(super) struct Operation {
-    pub(super) method: Method,
-    pub(super) path: &'static str,
+pub(super) const GET: Method = Method::GET;
+pub(super) const POST: Method = Method::POST;
+pub(super) const PUT: Method = Method::PUT;
+
+const JSON: &str = "application/json";
+
+/// An answer, and the media type and shape of its body.
+type Answer = (Value, Option<(&'static str, Shape)>);
+
+/// A verb on a path. Schemas of shapes are made when the document is.
+pub(crate) struct Operation {
+    pub(crate) method: Method,
+    pub(crate) path: &'static str,
+    /// Who may call it.
+    pub(crate) access: Access,
+    pub(crate) handler: Handled,
     summary: &'static str,
     details: Option<&'static str>,
-    parameters: Vec<Value>,
-    body: Option<Value>,
-    answers: Map<String, Value>,
-    /// Schemas that it speaks of, by name.
-    pub(super) named: Map<String, Value>,
+    parameters: Vec<(Value, Shape)>,
+    /// The media types of its body, and what they carry.
+    body: Option<(&'static [&'static str], Shape)>,
+    answers: BTreeMap<u16, Answer>,
+    /// What it speaks of, in the order in which the document names it.
+    shapes: Vec<Shape>,
 }
 
-/// Begins the description of a verb on a path.
-pub(super) fn operation(method: Method, path: &'static str, summary: &'static str) -> Operation {
-    let (details, body, parameters, answers, named) = (None, None, Vec::new(), Map::new(), Map::new());
-    Operation { method, path, summary, details, parameters, body, answers, named }
+/// Begins the row of a verb on a path, for operators. `served`: in which profiles, and so before what.
+pub(super) fn operation<H, T, S>(
+    served: fn(MethodRouter<S>) -> Handled,
+    method: Method,
+    path: &'static str,
+    handler: H,
+    summary: &'static str,
+) -> Operation
+where
+    H: Handler<T, S>,
+    T: 'static,
+    S: Clone + Send + Sync + 'static,
+{
+    let filter = MethodFilter::try_from(method.clone()).expect("the table has common verbs only");
+    let (access, handler) = (Access::Operator, served(on(filter, handler)));
+    let (details, body, parameters, answers, shapes) = (None, None, Vec::new(), BTreeMap::new(), Vec::new());
+    Operation { method, path, access, handler, summary, details, parameters, body, answers, shapes }
 }
 
 impl Operation {
-    pub(super) fn details(mut self, details: &'static str) -> Operation {
-        self.details = Some(details);
-        self
+    /// For callers of another kind.
+    pub(super) fn open_to(self, access: Access) -> Operation {
+        Operation { access, ..self }
+    }
+
+    pub(super) fn details(self, details: &'static str) -> Operation {
+        Operation { details: Some(details), ..self }
     }
 
     /// A query parameter that may be left out.
     pub(super) fn query<T: JsonSchema>(self, name: &str, what: &str) -> Operation {
-        self.parameter("query", name, false, what, &shape::<T>())
+        self.parameter("query", name, false, what, Shape::taken::<T>())
     }
 
     /// A query parameter that must be there.
     pub(super) fn needed<T: JsonSchema>(self, name: &str, what: &str) -> Operation {
-        self.parameter("query", name, true, what, &shape::<T>())
+        self.parameter("query", name, true, what, Shape::taken::<T>())
     }
 
     /// The parameters of every list.
@@ -54,60 +90,42 @@ impl Operation {
     }
 
     /// A header of the request.
-    pub(super) fn header(self, name: &str, required: bool, what: &str, schema: &Value) -> Operation {
-        self.parameter("header", name, required, what, schema)
+    pub(super) fn header(self, name: &str, required: bool, what: &str, schema: Value) -> Operation {
+        self.parameter("header", name, required, what, Shape::written(schema))
     }
 
-    fn parameter(mut self, place: &str, name: &str, required: bool, what: &str, schema: &Value) -> Operation {
-        self.parameters.push(
-            json!({"name": name, "in": place, "required": required, "description": what, "schema": schema}),
-        );
+    fn parameter(mut self, place: &str, name: &str, required: bool, what: &str, shape: Shape) -> Operation {
+        let parameter = json!({"name": name, "in": place, "required": required, "description": what});
+        self.parameters.push((parameter, shape));
         self
     }
 
     /// A JSON body of this shape.
-    pub(super) fn takes<T: JsonSchema>(mut self) -> Operation {
-        let schema = self.schema(&Shape::taken::<T>());
-        self.takes_as(&["application/json"], &schema)
-    }
-
-    /// The schema of a shape; those that it names go into the document with the operation.
-    fn schema(&mut self, shape: &Shape) -> Value {
-        let (schema, named) = shape.schema();
-        self.named.extend(named);
-        schema
-    }
-
-    /// An answer with a JSON body of this shape.
-    pub(super) fn gives<T: JsonSchema>(mut self, status: u16, what: &str) -> Operation {
-        let schema = self.schema(&Shape::given::<T>());
-        self.answers_with(status, what, &schema)
-    }
-
-    /// A refusal as RFC 9457 has it.
-    pub(super) fn refuses_with<T: JsonSchema>(mut self, status: u16, names: &str) -> Operation {
-        let schema = self.schema(&Shape::given::<T>());
-        self.answers_as(status, names, PROBLEM_JSON, &schema)
+    pub(super) fn takes<T: JsonSchema>(self) -> Operation {
+        self.takes_as(&[JSON], Shape::taken::<T>())
     }
 
     /// A body of one of these media types.
-    pub(super) fn takes_as(mut self, media_types: &[&str], schema: &Value) -> Operation {
-        let content: Map<String, Value> =
-            media_types.iter().map(|kind| ((*kind).to_owned(), json!({"schema": schema}))).collect();
-        self.body = Some(json!({"required": true, "content": content}));
+    pub(super) fn takes_as(mut self, media_types: &'static [&'static str], shape: Shape) -> Operation {
+        self.shapes.push(shape.clone());
+        self.body = Some((media_types, shape));
         self
     }
 
     /// An answer without a body.
     pub(super) fn answers(mut self, status: u16, what: &str) -> Operation {
-        self.answers.insert(status.to_string(), json!({"description": what}));
+        self.answers.insert(status, (json!({"description": what}), None));
         self
     }
 
+    /// An answer with a JSON body of this shape.
+    pub(super) fn gives<T: JsonSchema>(self, status: u16, what: &str) -> Operation {
+        self.answers_as(status, what, JSON, Shape::given::<T>())
+    }
+
     /// An answer with a JSON body.
-    pub(super) fn answers_with(mut self, status: u16, what: &str, schema: &Value) -> Operation {
-        self.answers.insert(status.to_string(), json!({"description": what, "content": json_of(schema)}));
-        self
+    pub(super) fn answers_with(self, status: u16, what: &str, schema: Value) -> Operation {
+        self.answers_as(status, what, JSON, Shape::written(schema))
     }
 
     /// An answer of another media type.
@@ -115,44 +133,41 @@ impl Operation {
         mut self,
         status: u16,
         what: &str,
-        media_type: &str,
-        schema: &Value,
+        media_type: &'static str,
+        shape: Shape,
     ) -> Operation {
-        let content = json!({media_type: {"schema": schema}});
-        self.answers.insert(status.to_string(), json!({"description": what, "content": content}));
+        self.shapes.push(shape.clone());
+        self.answers.insert(status, (json!({"description": what}), Some((media_type, shape))));
         self
+    }
+
+    /// A refusal as RFC 9457 has it.
+    pub(super) fn refuses_with<T: JsonSchema>(self, status: u16, names: &str) -> Operation {
+        self.answers_as(status, names, PROBLEM_JSON, Shape::given::<T>())
     }
 
     /// A refusal: `errorInformation` with the codes named in `what`.
     pub(super) fn refuses(self, status: u16, what: &str) -> Operation {
-        self.answers_with(status, what, &reference("ErrorInformation"))
+        self.answers_with(status, what, reference("ErrorInformation"))
     }
 
     /// The answers of every path that asks the hub's writer.
     pub(super) fn asks_the_hub(mut self) -> Operation {
-        for (status, name) in [("503", "Unavailable"), ("504", "NoAnswer")] {
-            self.answers.insert(status.to_owned(), json!({"$ref": format!("#/components/responses/{name}")}));
-        }
+        self.answers.extend([(503, common("Unavailable")), (504, common("NoAnswer"))]);
         self
     }
 
-    /// The operation object of the document.
-    pub(super) fn describe(mut self, tag: &str, access: Access) -> Value {
-        let mut parameters: Vec<Value> = path_parameters(self.path);
-        parameters.append(&mut self.parameters);
-        let common: &[(&str, &str)] = match access {
-            Access::Open => &[("429", "TooMany")],
-            _ => &[("401", "KeyNeeded"), ("403", "KeyOfAnother"), ("429", "TooMany")],
-        };
-        for (status, name) in common {
-            let common = json!({"$ref": format!("#/components/responses/{name}")});
-            self.answers.entry(*status).or_insert(common);
-        }
-        let mut answers: Vec<_> = self.answers.into_iter().collect();
-        answers.sort_by(|one, other| one.0.cmp(&other.0));
+    /// The operation object of the document. The schemas that it names go into `named`.
+    pub(super) fn describe(mut self, tag: &str, named: &mut Map<String, Value>) -> Value {
+        self.shapes.iter().for_each(|shape| named.extend(shape.schema().1));
+        let parameters = self.parameters.into_iter().map(|(mut parameter, shape)| {
+            parameter["schema"] = shape.schema().0;
+            parameter
+        });
+        let parameters: Vec<Value> = path_parameters(self.path).into_iter().chain(parameters).collect();
         let description = match self.details {
-            None => access.words().to_owned(),
-            Some(details) => format!("{details}\n\n{}", access.words()),
+            None => self.access.words().to_owned(),
+            Some(details) => format!("{details}\n\n{}", self.access.words()),
         };
         let mut members = json!({
             "tags": [tag],
@@ -161,16 +176,40 @@ impl Operation {
             "description": description,
             "parameters": parameters,
         });
-        if let Some(body) = self.body {
-            members["requestBody"] = body;
+        if let Some((media_types, shape)) = self.body {
+            let content = media_types.iter().map(|kind| content(kind, &shape));
+            members["requestBody"] = json!({"required": true, "content": Map::from_iter(content)});
         }
-        members["responses"] = Value::Object(answers.into_iter().collect());
-        members["security"] = match access {
-            Access::Open => json!([]),
-            _ => json!([{"bearer": []}, {"apiKey": []}]),
+        let (of_all, security) = match self.access {
+            Access::Open => (&[(429, "TooMany")][..], json!([])),
+            _ => (
+                &[(401, "KeyNeeded"), (403, "KeyOfAnother"), (429, "TooMany")][..],
+                json!([{"bearer": []}, {"apiKey": []}]),
+            ),
         };
+        for (status, name) in of_all {
+            self.answers.entry(*status).or_insert_with(|| common(name));
+        }
+        let answers = self.answers.into_iter().map(|(status, (mut answer, body))| {
+            if let Some((kind, shape)) = body {
+                answer["content"] = Value::Object(Map::from_iter([content(kind, &shape)]));
+            }
+            (status.to_string(), answer)
+        });
+        members["responses"] = Value::Object(answers.collect());
+        members["security"] = security;
         members
     }
+}
+
+/// An answer that other paths give as well, by its name.
+fn common(name: &str) -> Answer {
+    (json!({"$ref": format!("#/components/responses/{name}")}), None)
+}
+
+/// What a body of that media type carries.
+fn content(media_type: &str, shape: &Shape) -> (String, Value) {
+    (media_type.to_owned(), json!({"schema": shape.schema().0}))
 }
 
 /// `GET /hub/transfers/{id}` is `getHubTransfersById`.

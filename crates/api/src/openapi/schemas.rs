@@ -9,11 +9,6 @@ pub(super) fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
-/// JSON content of a schema.
-pub(super) fn json_of(schema: &Value) -> Value {
-    json!({"application/json": {"schema": schema}})
-}
-
 fn text(what: &str) -> Value {
     json!({"type": "string", "description": what})
 }
@@ -57,7 +52,7 @@ fn transfer_state() -> Value {
 
 /// `components.schemas`.
 pub(super) fn schemas() -> Value {
-    let mut all = json!({
+    json!({
         "ErrorInformation": object(&["errorInformation"], json!({
             "errorInformation": object(&["errorCode", "errorDescription"], json!({
                 "errorCode": text_like("^[1-9][0-9]{3}$", "3100"),
@@ -92,15 +87,6 @@ pub(super) fn schemas() -> Value {
             "fulfilment": text("Where it was committed"),
             "errorInformation": object(&["errorCode", "errorDescription"], json!({"errorCode": text("Four digits"), "errorDescription": text("In words")})),
         })),
-    });
-    if let (Value::Object(all), Value::Object(more)) = (&mut all, hub_schemas()) {
-        all.extend(more);
-    }
-    all
-}
-
-fn hub_schemas() -> Value {
-    json!({
         "Stats": object(&[], json!({
             "transfers": whole("Transfers since the log began"),
             "openHolds": whole("Holds that are open now"),
@@ -125,8 +111,8 @@ fn hub_schemas() -> Value {
 
 /// `components.responses`: what any path may answer.
 pub(super) fn responses() -> Value {
-    let refusal =
-        |what: &str| json!({"description": what, "content": json_of(&reference("ErrorInformation"))});
+    let content = json!({"application/json": {"schema": reference("ErrorInformation")}});
+    let refusal = |what: &str| json!({"description": what, "content": content});
     let later = |what: &str| {
         let mut refusal = refusal(what);
         refusal["headers"] =

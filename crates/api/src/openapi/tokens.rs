@@ -1,5 +1,6 @@
-//! The wallets' paths.
+//! The wallets' paths. Whoever may call them can issue, and spend from any wallet: their backends hold an operator's key.
 
+use axum::handler::Handler;
 use axum::http::Method;
 use holdfast_wire::tokens::{
     Balance, Consolidate, Issue, Issued, Lease, LockPage, Problem, Redeem, Released, Renew, Select,
@@ -7,72 +8,86 @@ use holdfast_wire::tokens::{
 };
 use holdfast_wire::{JsonSchema, Name, PublicKey, Whole};
 
-use super::operation::{Operation, operation};
+use super::operation::{GET, Operation, POST, operation};
+use crate::routes::Handled;
+use crate::tokens::{Wallets, commands, holdings, locks};
 
 /// A path of the vault, with what all of them may refuse.
-fn at(method: Method, path: &'static str, summary: &'static str) -> Operation {
-    operation(method, path, summary)
+fn at<H: Handler<T, Wallets>, T: 'static>(
+    method: Method,
+    path: &'static str,
+    handler: H,
+    summary: &'static str,
+) -> Operation {
+    operation(Handled::Wallets, method, path, handler, summary)
         .refuses_with::<Problem>(400, "`invalid`: the detail names the field")
         .refuses_with::<Problem>(503, "`contention`, `loading`, `too-many-waiters`, `full`, `store-unavailable`: try again, with the same spender and ids, after Retry-After")
         .refuses_with::<Problem>(504, "`no-answer`: the outcome is unknown; repeat with the same spender and ids")
 }
 
 /// A path that takes a body.
-fn taking<T: JsonSchema>(path: &'static str, summary: &'static str) -> Operation {
-    at(Method::POST, path, summary)
-        .takes::<T>()
+fn taking<B: JsonSchema>(operation: Operation) -> Operation {
+    operation
+        .takes::<B>()
         .refuses_with::<Problem>(408, "`slow-body`: the body did not arrive in time")
         .refuses_with::<Problem>(413, "`too-large`: the body, or what it would take in the log")
 }
 
-/// A 409 of these names.
-fn conflict(operation: Operation, names: &str) -> Operation {
-    operation.refuses_with::<Problem>(409, names)
+impl Operation {
+    /// A 409 of these names.
+    fn conflict(self, names: &'static str) -> Operation {
+        self.refuses_with::<Problem>(409, names)
+    }
 }
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
-        conflict(taking::<Issue>("/tokens/issue", "Issue tokens, all or none"), "`token-exists`, `token-consumed`")
+        taking::<Issue>(at(POST, "/tokens/issue", commands::issue, "Issue tokens, all or none"))
+            .conflict("`token-exists`, `token-consumed`")
             .details("At most 10,000 tokens. A token without an id gets a UUID; name them to be able to repeat the call.")
             .gives::<Issued>(201, "The tokens with their ids"),
-        conflict(
-            taking::<Select>("/tokens/select", "Choose tokens worth an amount and lock them for a spender"),
-            "`insufficient-funds`: even with every lock gone there is not enough; `funds-locked`: others hold too much now; `no-exact-match`; `spender-in-use`: the same spender with another body",
-        )
+        taking::<Select>(at(POST, "/tokens/select", commands::select, "Choose tokens worth an amount and lock them for a spender"))
+            .conflict("`insufficient-funds`: even with every lock gone there is not enough; `funds-locked`: others hold too much now; `no-exact-match`; `spender-in-use`: the same spender with another body")
         .details("All or nothing. The same body again gets the same answer. With `waitMs` the request waits in line for what others hold; if the total can never suffice it is refused at once. An owner that nobody knows has nothing: `insufficient-funds` with zeros.")
         .refuses_with::<Problem>(422, "`too-many-inputs`, `scan-limit`")
         .gives::<Selection>(200, "The locked tokens"),
-        conflict(taking::<Spend>("/tokens/spend", "Pay out what a spender has selected"), "`lease-lost`, `spender-in-use`, `token-consumed`")
+        taking::<Spend>(at(POST, "/tokens/spend", commands::spend, "Pay out what a spender has selected"))
+            .conflict("`lease-lost`, `spender-in-use`, `token-consumed`")
             .details("One step: the inputs are consumed and the outputs produced; what is left over returns to the sender, one output per issuer. A repeat gets the stored transaction.")
             .gives::<Transaction>(200, "What was consumed and produced"),
-        conflict(taking::<Redeem>("/tokens/redeem", "Take a quantity of what a spender has selected out of the vault"), "`lease-lost`, `spender-in-use`, `token-consumed`")
+        taking::<Redeem>(at(POST, "/tokens/redeem", commands::redeem, "Take a quantity of what a spender has selected out of the vault"))
+            .conflict("`lease-lost`, `spender-in-use`, `token-consumed`")
             .details("What is left over returns to the sender. A repeat gets the stored transaction.")
             .gives::<Transaction>(200, "What was consumed and what returned"),
-        conflict(taking::<Updates>("/tokens/updates", "Take over what another ledger consumed and produced"), "`token-exists`: there is another one of that id; `spender-in-use`: a transfer or checkout holds it")
+        taking::<Updates>(at(POST, "/tokens/updates", commands::updates, "Take over what another ledger consumed and produced"))
+            .conflict("`token-exists`: there is another one of that id; `spender-in-use`: a transfer or checkout holds it")
             .details("In any order: a token that was consumed before it was produced never comes alive. What is known already is passed over.")
             .gives::<Updated>(200, "How many tokens went and came"),
-        conflict(taking::<Consolidate>("/tokens/consolidate", "Bring the small tokens of a wallet into few"), "`spender-in-use`, `lease-lost`")
+        taking::<Consolidate>(at(POST, "/tokens/consolidate", commands::consolidate, "Bring the small tokens of a wallet into few"))
+            .conflict("`spender-in-use`, `lease-lost`")
             .details("Locks and spends in one step. If it would not leave fewer tokens nothing happens, and `transaction` is null.")
             .gives::<Transaction>(200, "What was consumed and produced"),
-        owner(at(Method::GET, "/tokens", "The tokens of an owner"))
+        owner(at(GET, "/tokens", holdings::list, "The tokens of an owner"))
             .details("A page may be short, or empty, and still have a `next`.")
             .query::<State>("state", "`free` or `locked`; both without it")
             .paged::<Name>()
-            .refuses_with::<Problem>(409, "`unknown-token`: `after` has been forgotten; begin anew")
+            .conflict("`unknown-token`: `after` has been forgotten; begin anew")
             .gives::<TokenPage>(200, "A page"),
-        owner(at(Method::GET, "/tokens/balance", "What an owner has, and in what pieces"))
+        owner(at(GET, "/tokens/balance", holdings::balance, "What an owner has, and in what pieces"))
             .details("An owner that nobody knows has nothing.")
             .gives::<Balance>(200, "The balance"),
-        at(Method::GET, "/tokens/locks", "Live locks, by fence")
+        at(GET, "/tokens/locks", locks::list, "Live locks, by fence")
             .query::<Name>("wallet", "Only on tokens of this wallet")
             .query::<Name>("currency", "Only on tokens of this currency")
             .query::<Name>("type", "Only on tokens of this type; with wallet and currency: `token` without it")
             .query::<Name>("spender", "Only those of this spender")
             .paged::<Whole>()
             .gives::<LockPage>(200, "A page"),
-        conflict(taking::<Renew>("/tokens/locks/{spender}/renew", "Move the end of a live lease"), "`lease-lost`")
+        taking::<Renew>(at(POST, "/tokens/locks/{spender}/renew", locks::renew, "Move the end of a live lease"))
+            .conflict("`lease-lost`")
             .gives::<Lease>(200, "The lease"),
-        conflict(at(Method::DELETE, "/tokens/locks/{spender}", "Give back what a spender has locked"), "`spender-in-use`: a transfer or checkout holds it and will end it")
+        at(Method::DELETE, "/tokens/locks/{spender}", locks::release, "Give back what a spender has locked")
+            .conflict("`spender-in-use`: a transfer or checkout holds it and will end it")
             .query::<Whole>("fence", "Only the lock of this fence")
             .gives::<Released>(200, "How many tokens became free; 0 if the lock had ended"),
     ]
