@@ -56,7 +56,7 @@ impl ShopCalls {
     /// # Errors
     /// If those of the last stop cannot be read.
     pub fn start(
-        desk: &HubShop,
+        shop: &HubShop,
         addresses: ShopAddresses,
         options: CallbackOptions,
         tls: Option<&OutgoingTls>,
@@ -64,17 +64,17 @@ impl ShopCalls {
     ) -> std::io::Result<ShopCalls> {
         let ending = watch::Sender::new(false);
         let ShopAddresses { payment, stock, webhook } = addresses;
-        let webhook = webhook.map(|uri| HeardEnds::open(address(uri, tls), desk.clone(), options, data));
+        let webhook = webhook.map(|uri| HeardEnds::open(address(uri, tls), shop.clone(), options, data));
         let webhook = webhook.transpose()?.map(|webhook| tokio::spawn(webhook.run(ending.subscribe())));
         let sides = [(Side::Pay, payment), (Side::Stock, stock)];
         let couriers = sides.into_iter().filter_map(|(side, uri)| {
-            let desk = HubSide { desk: desk.clone(), side };
-            Some(courier(side, uri?, desk, &options, tls, &ending))
+            let shop = HubSide { shop: shop.clone(), side };
+            Some(courier(side, uri?, shop, &options, tls, &ending))
         });
         Ok(ShopCalls { couriers: couriers.collect(), webhook, ending })
     }
 
-    /// The same for a node of a cluster: it asks about orders of the partitions that it has, and tells ends that it takes in hand.
+    /// The same for a node of the database profile: it asks about orders of the partitions that it has, and tells ends that it takes in hand.
     /// What is wrong with sides is noted there. Must be called inside a tokio runtime.
     #[must_use]
     pub fn start_shared(
@@ -91,8 +91,8 @@ impl ShopCalls {
         });
         let sides = [(Side::Pay, payment), (Side::Stock, stock)];
         let couriers = sides.into_iter().filter_map(|(side, uri)| {
-            let desk = SharedSide { called: node.called(side)?, troubles: node.troubles().clone() };
-            Some(courier(side, uri?, desk, &options, tls, &ending))
+            let shop = SharedSide { called: node.called(side)?, troubles: node.troubles().clone() };
+            Some(courier(side, uri?, shop, &options, tls, &ending))
         });
         ShopCalls { couriers: couriers.collect(), webhook, ending }
     }
@@ -123,13 +123,13 @@ fn address(uri: Uri, tls: Option<&OutgoingTls>) -> Address {
 fn courier(
     side: Side,
     uri: Uri,
-    desk: impl Shop,
+    shop: impl Shop,
     options: &CallbackOptions,
     tls: Option<&OutgoingTls>,
     ending: &watch::Sender<bool>,
 ) -> JoinHandle<()> {
     let post = Post::new(tls.cloned(), LANE_IN_FLIGHT_MAX);
-    tokio::spawn(Courier::new(side, uri, desk, post, options).run(ending.subscribe()))
+    tokio::spawn(Courier::new(side, uri, shop, post, options).run(ending.subscribe()))
 }
 
 fn told(ended: Result<(), tokio::task::JoinError>) {

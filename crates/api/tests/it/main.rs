@@ -1,6 +1,6 @@
 //! The HTTP edge on a hub of its own.
 
-mod cluster_callbacks;
+mod database_callbacks;
 mod fspiop_takes_anything;
 mod guarded;
 mod hanging_up;

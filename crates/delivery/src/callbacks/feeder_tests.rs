@@ -11,13 +11,13 @@ use holdfast_domain::ids::ParticipantId;
 use holdfast_engine::Retry;
 use holdfast_hub::{CallbackRow, place_of};
 use holdfast_store::{LocalStore, Store};
+use tempfile::TempDir;
 
 use super::dead_letters::LetterFile;
-use super::ended::Ended;
 use super::feeder::{Feeder, Rows};
 use super::letter::Letter;
-use super::logged::{CallbackLanes, Logged};
-use super::logged_tests::{Answer, Event, Scripted, World, quick, row};
+use super::logged::CallbackLanes;
+use super::logged_tests::{Answer, Event, Scripted, World, open, quick, row};
 use super::{persist, refill};
 use crate::lanes::Bounds;
 use crate::options::{CallbackOptions, LANE_ROWS_MAX};
@@ -59,10 +59,8 @@ struct Run {
 
 impl Run {
     fn start(folder: &Path, world: &Arc<World>, stored: &Arc<Stored>, bounds: Bounds) -> Run {
-        let letters = LetterFile::open(folder).unwrap();
-        let ended = Ended::open(folder, &letters.numbers()).unwrap();
         let options = CallbackOptions { attempts_max: u32::MAX, ..quick() };
-        let lanes = Logged::lanes(Scripted(Arc::clone(world)), ended, letters, options, bounds);
+        let lanes = open(folder, world, options, bounds);
         let feeder = Arc::new(Feeder::new(Arc::clone(&lanes), Arc::clone(stored)));
         let mut from = Some(0);
         while let Some(number) = from {
@@ -87,6 +85,11 @@ impl Run {
         self.lanes.bell.notify_one();
         self.refiller.take().unwrap().join().unwrap();
     }
+}
+
+/// A folder without anything in it, a world, and a store without rows.
+fn begin() -> (TempDir, Arc<World>, Arc<Stored>) {
+    (tempfile::tempdir().unwrap(), Arc::default(), Arc::default())
 }
 
 fn say(world: &World, to: u32, answer: Answer) {
@@ -118,8 +121,7 @@ fn assert_once_in_order(worlds: &[&World], stored: &Stored) {
 #[tokio::test]
 async fn the_living_get_theirs_while_the_backlog_of_the_dead_stays_in_the_store() {
     const DEAD: u64 = 100_000;
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
-    let stored = Arc::new(Stored::default());
+    let (folder, world, stored) = begin();
     // Of six rows, five are for the dead one.
     let rows = (0..DEAD * 6 / 5).map(|number| match number % 6 {
         5 => row(number, 2, u128::from(number % 700)),
@@ -186,8 +188,7 @@ async fn restarts_in_the_middle_lose_and_repeat_nothing() {
 
 #[tokio::test]
 async fn many_dead_that_fill_the_memory_do_not_stop_the_living() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
-    let stored = Arc::new(Stored::default());
+    let (folder, world, stored) = begin();
     let to = |number: u64| u32::try_from(number % 20).unwrap();
     stored.rows.lock().unwrap().extend((0..20_000).map(|number| row(number, to(number), number.into())));
     (1..20).for_each(|dead| say(&world, dead, Answer::Never));
@@ -201,8 +202,7 @@ async fn many_dead_that_fill_the_memory_do_not_stop_the_living() {
 
 #[tokio::test]
 async fn rows_that_cannot_be_read_are_tried_again() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
-    let stored = Arc::new(Stored::default());
+    let (folder, world, stored) = begin();
     stored.rows.lock().unwrap().push(row(0, 1, 1));
     let run = Run::start(folder.path(), &world, &stored, Bounds::default());
     stored.broken.store(true, Ordering::SeqCst);
@@ -230,8 +230,7 @@ async fn rows_that_cannot_be_read_are_tried_again() {
 
 #[tokio::test]
 async fn a_row_that_the_store_removed_had_ended() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
-    let stored = Arc::new(Stored::default());
+    let (folder, world, stored) = begin();
     stored.rows.lock().unwrap().extend((0..10).map(|number| row(number, 1, number.into())));
     say(&world, 1, Answer::Never);
     let run = Run::start(folder.path(), &world, &stored, Bounds::default());
@@ -250,8 +249,7 @@ async fn a_row_that_the_store_removed_had_ended() {
 
 #[tokio::test]
 async fn a_letter_that_finds_no_room_is_not_written_down_as_retried() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
-    let stored = Arc::new(Stored::default());
+    let (folder, world, stored) = begin();
     say(&world, 1, Answer::Never);
     let bounds = Bounds { lane: 2, lanes: 10, least: 1 };
     let run = Run::start(folder.path(), &world, &stored, bounds);
@@ -269,9 +267,7 @@ async fn a_letter_that_finds_no_room_is_not_written_down_as_retried() {
 #[tokio::test]
 async fn falling_behind_rings_the_bell() {
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
-    let letters = LetterFile::open(folder.path()).unwrap();
-    let ended = Ended::open(folder.path(), &letters.numbers()).unwrap();
-    let lanes = Logged::lanes(Scripted(Arc::clone(&world)), ended, letters, quick(), Bounds::default());
+    let lanes = open(folder.path(), &world, quick(), Bounds::default());
     let waits = Arc::clone(&lanes);
     let waiting = std::thread::spawn(move || waits.wait_for_bell());
     // Its lane is empty: no end of a callback will ever ring for it.
@@ -324,9 +320,7 @@ async fn speed_of_reading_a_million_rows() {
     println!("read {read} rows in {:?}", began.elapsed());
     let world = Arc::new(World::default());
     say(&world, 1, Answer::Never);
-    let letters = LetterFile::open(folder.path()).unwrap();
-    let ended = Ended::open(folder.path(), &letters.numbers()).unwrap();
-    let lanes = Logged::lanes(Scripted(world), ended, letters, quick(), Bounds::default());
+    let lanes = open(folder.path(), &world, quick(), Bounds::default());
     let feeder = Feeder::new(lanes, on_disk);
     let began = Instant::now();
     while feeder.take(|_| {}).unwrap() {}

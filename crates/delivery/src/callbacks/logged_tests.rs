@@ -11,6 +11,7 @@ use holdfast_domain::ids::{ParticipantId, TransferId};
 use holdfast_engine::Retry;
 use holdfast_hub::CallbackRow;
 use hyper::http::{HeaderMap, Method, Uri};
+use tempfile::TempDir;
 use tokio::sync::Notify;
 
 use super::callback::Callback;
@@ -149,10 +150,23 @@ pub(super) fn quick() -> CallbackOptions {
     }
 }
 
-fn open(folder: &Path, world: &Arc<World>) -> Arc<CallbackLanes<Scripted>> {
+/// The lanes of what is remembered in a folder.
+pub(super) fn open(
+    folder: &Path,
+    world: &Arc<World>,
+    options: CallbackOptions,
+    bounds: Bounds,
+) -> Arc<CallbackLanes<Scripted>> {
     let letters = LetterFile::open(folder).unwrap();
     let ended = Ended::open(folder, &letters.numbers()).unwrap();
-    Logged::lanes(Scripted(Arc::clone(world)), ended, letters, quick(), Bounds::default())
+    Logged::lanes(Scripted(Arc::clone(world)), ended, letters, options, bounds)
+}
+
+/// A folder without anything in it, a world, and lanes into it.
+fn start() -> (TempDir, Arc<World>, Arc<CallbackLanes<Scripted>>) {
+    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let lanes = open(folder.path(), &world, quick(), Bounds::default());
+    (folder, world, lanes)
 }
 
 fn feed(lanes: &Arc<CallbackLanes<Scripted>>, rows: impl IntoIterator<Item = CallbackRow>) {
@@ -165,8 +179,7 @@ fn feed(lanes: &Arc<CallbackLanes<Scripted>>, rows: impl IntoIterator<Item = Cal
 
 #[tokio::test]
 async fn callbacks_of_a_transfer_keep_their_order_through_failures() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
-    let lanes = open(folder.path(), &world);
+    let (_folder, world, lanes) = start();
     let rows: Vec<CallbackRow> = (0..600).map(|number| row(number, 1, u128::from(number % 50))).collect();
     for number in (0..600).step_by(7) {
         world.script.lock().unwrap().insert(number, [Answer::Bad, Answer::Bad].into());
@@ -201,8 +214,7 @@ async fn callbacks_of_a_transfer_keep_their_order_through_failures() {
 
 #[tokio::test]
 async fn a_participant_that_hangs_delays_nobody() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
-    let lanes = open(folder.path(), &world);
+    let (_folder, world, lanes) = start();
     world.always.lock().unwrap().insert(ParticipantId(1), Answer::Never);
     world.always.lock().unwrap().insert(ParticipantId(2), Answer::Bad);
     feed(&lanes, (0..3_000).map(|number| row(number, 1 + u32::try_from(number % 3).unwrap(), number.into())));
@@ -214,8 +226,7 @@ async fn a_participant_that_hangs_delays_nobody() {
 
 #[tokio::test]
 async fn after_its_attempts_a_callback_is_a_dead_letter_until_a_retry_delivers_it() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
-    let lanes = open(folder.path(), &world);
+    let (_folder, world, lanes) = start();
     world.script.lock().unwrap().insert(0, [Answer::Bad; 6].into());
     world.script.lock().unwrap().insert(2, [Answer::BadForGood].into());
     feed(&lanes, [row(0, 1, 7), row(1, 1, 7), row(2, 1, 8)]);
@@ -236,8 +247,7 @@ async fn after_its_attempts_a_callback_is_a_dead_letter_until_a_retry_delivers_i
 
 #[tokio::test]
 async fn a_restart_feeds_what_did_not_end_and_retries_what_was_to_be_retried() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
-    let lanes = open(folder.path(), &world);
+    let (folder, world, lanes) = start();
     for (number, answer) in [(1, Answer::Never), (3, Answer::BadForGood), (4, Answer::BadForGood)] {
         world.script.lock().unwrap().insert(number, [answer, Answer::Never].into());
     }
@@ -250,7 +260,7 @@ async fn a_restart_feeds_what_did_not_end_and_retries_what_was_to_be_retried() {
     drop(lanes);
 
     let again = Arc::new(World::default());
-    let lanes = open(folder.path(), &again);
+    let lanes = open(folder.path(), &again, quick(), Bounds::default());
     let open: Vec<u64> =
         (0..8).filter(|number| lanes.source.ended.is_open(ParticipantId(1), *number)).collect();
     assert_eq!(open, [1, 6, 7]);
@@ -265,8 +275,7 @@ async fn a_restart_feeds_what_did_not_end_and_retries_what_was_to_be_retried() {
 
 #[tokio::test]
 async fn a_busy_hub_costs_no_attempt() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
-    let lanes = open(folder.path(), &world);
+    let (_folder, world, lanes) = start();
     *world.busy_writes.lock().unwrap() = 6;
     feed(&lanes, [row(0, 1, 7)]);
     world.wait_until("delivered", |world| world.good().contains(&0)).await;
@@ -275,8 +284,7 @@ async fn a_busy_hub_costs_no_attempt() {
 
 #[tokio::test]
 async fn the_end_lets_requests_finish_and_starts_none() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
-    let lanes = open(folder.path(), &world);
+    let (_folder, world, lanes) = start();
     world.script.lock().unwrap().insert(0, [Answer::Bad; 3].into());
     feed(&lanes, (0..200).map(|number| row(number, 1, 0)));
     lanes.end().await;

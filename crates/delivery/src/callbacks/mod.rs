@@ -19,10 +19,10 @@
 //! | `letter`, `dead_letters` | those that were given up, over restarts |
 //! | `operators` | what an operator sees of dead letters, and another try for them |
 //! | `meters` | metrics |
-//! | `cluster` | the same from the table of a cluster, by whichever node holds a participant's shard |
+//! | `database` | the same from the table of the database profile, by whichever node holds a participant's shard |
 
 mod callback;
-pub mod cluster;
+pub mod database;
 mod dead_letters;
 mod ended;
 mod ends;

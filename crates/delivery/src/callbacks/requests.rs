@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use holdfast_domain::callbacks::CallbackMessage;
 use holdfast_domain::command::Command;
-use holdfast_domain::ids::{HUB, ParticipantId};
+use holdfast_domain::ids::{HUB, Millis, ParticipantId};
 use holdfast_domain::participants::HUB_NAME;
 use holdfast_domain::registry::Registry;
 use holdfast_engine::clock::{Clock, SystemClock};
@@ -163,7 +163,7 @@ where
 }
 
 /// The address that a template leads to for this callback.
-pub(super) fn address(row: &CallbackRow, facts: &Facts) -> Result<(String, Uri), Failure> {
+fn address(row: &CallbackRow, facts: &Facts) -> Result<(String, Uri), Failure> {
     let kind = row.message.endpoint_type();
     let template = facts.endpoint.as_deref();
     let template =
@@ -176,6 +176,21 @@ pub(super) fn address(row: &CallbackRow, facts: &Facts) -> Result<(String, Uri),
     }
 }
 
+/// Writes one callback of what is known of it and of the command that caused it.
+pub(super) fn written(
+    row: &CallbackRow,
+    facts: &Facts,
+    origin: Result<Option<Command>, Failure>,
+    now: Millis,
+) -> Written {
+    let (url, uri) = match address(row, facts) {
+        Ok(address) => address,
+        Err(failure) => return (None, Err(failure)),
+    };
+    let message = origin.map(|origin| compose(row, facts, origin.as_ref(), now));
+    (Some(url), message.map(|message| Envelope { uri, message }))
+}
+
 impl Requests for HubRequests {
     async fn write(&self, rows: Vec<CallbackRow>) -> Result<Vec<Written>, NotNow> {
         let facts = self.facts(&rows).await?;
@@ -186,8 +201,6 @@ impl Requests for HubRequests {
                 Ok(facts) => facts,
                 Err(failure) => return (None, Err(failure)),
             };
-            let address = address(row, &facts);
-            let url = address.as_ref().ok().map(|(url, _)| url.clone());
             let origin = origin.transpose().map_err(|error| match error {
                 OriginalError::Log(LogError::BeforeStart { .. }) => {
                     Failure::for_good(format!("retention removed the message that it hands on: {error}"))
@@ -198,11 +211,7 @@ impl Requests for HubRequests {
                     Failure::for_good(error.to_string())
                 }
             });
-            let envelope = address.and_then(|(_, uri)| {
-                let message = compose(row, &facts, origin?.as_ref(), now);
-                Ok(Envelope { uri, message })
-            });
-            (url, envelope)
+            self::written(row, &facts, origin, now)
         });
         Ok(written.collect())
     }

@@ -7,7 +7,7 @@
 //!
 //! | room | what happens there |
 //! | --- | --- |
-//! | `shop`, `shared` | what it needs of a shop: the hub's own, or that of a cluster |
+//! | `shop`, `shared` | what it needs of a shop: the hub's own, or that of the database profile |
 //! | `step` | what is asked, and how an answer is read |
 //! | `overdue` | what the side has owed for too long |
 
@@ -19,6 +19,7 @@ pub(crate) mod step;
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdfast_database::shop::{News, OwedByCall};
 use holdfast_domain::shop::{OrderId, Side};
 use holdfast_engine::ShopError;
 use hyper::http::Uri;
@@ -32,7 +33,7 @@ use crate::options::{CONNECTION_IDLE_MAX, CallbackOptions, HUB_BUSY_PAUSE, LANE_
 use crate::post::Post;
 use crate::request::{Envelope, Failure};
 use overdue::Overdue;
-use shop::{Listens, Owed, Shop, Standing, Taken};
+use shop::{Listens, Shop, Standing, Taken};
 
 /// Orders that a side is asked about at a time, those that rest between two attempts included. More wait in the store.
 pub(super) const ORDERS_MAX: usize = 65_536;
@@ -247,7 +248,7 @@ impl<D: Shop> Courier<D> {
         let mut events = shop.listen();
         let mut looking: JoinSet<Page<D>> = JoinSet::new();
         looking.spawn(look(shop.clone(), None));
-        let mut owing: JoinSet<Vec<Owed>> = JoinSet::new();
+        let mut owing: JoinSet<Vec<OwedByCall>> = JoinSet::new();
         let mut look_for_owed = tokio::time::interval(overdue::LOOK_EVERY);
         let mut tidy = tokio::time::interval(CONNECTION_IDLE_MAX);
         loop {
@@ -294,7 +295,7 @@ impl<D: Shop> Courier<D> {
         self.lanes.take_out(side);
     }
 
-    fn hear(&self, news: &shop::News) {
+    fn hear(&self, news: &News) {
         let OutsideSide { side, shop, .. } = &self.lanes.source;
         if news.lost {
             self.lanes.leave(*side, |order| !shop.is_ours(order));
@@ -314,12 +315,12 @@ impl<D: Shop> Courier<D> {
     }
 
     /// Counts what is owed for too long, and raises an alarm for each that is new.
-    fn count_overdue(&mut self, all: &[Owed]) {
+    fn count_overdue(&mut self, all: &[OwedByCall]) {
         let OutsideSide { side, uri, meters, .. } = &self.lanes.source;
-        for Owed { order, tr, seconds } in self.overdue.take_in(all) {
+        for OwedByCall { order, tr, age_ms } in self.overdue.take_in(all) {
             meters.alarms.increment(1);
             tracing::warn!(
-                %order, %tr, side = side.name(), seconds, %uri,
+                %order, %tr, side = side.name(), seconds = age_ms / 1_000, %uri,
                 "an outside side has not given back for long; it is asked until it has, see /hub/checkouts?state=cancelling"
             );
         }

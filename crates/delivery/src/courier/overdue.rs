@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use holdfast_database::shop::OwedByCall;
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{OrderId, TrNum};
 
-use holdfast_engine::Refusal;
-use holdfast_engine::ShopError;
+use holdfast_engine::{Refusal, ShopError};
 
-use super::shop::{Owed, Shop};
+use super::shop::Shop;
 use crate::options::HUB_BUSY_PAUSE;
 
 /// A side that owes something for so long is cause for an alarm. It is asked on and on all the same.
@@ -26,7 +26,7 @@ pub(super) struct Overdue {
 
 impl Overdue {
     /// All there are by now. Gives those that are new.
-    pub(super) fn take_in<'a>(&mut self, all: &'a [Owed]) -> Vec<&'a Owed> {
+    pub(super) fn take_in<'a>(&mut self, all: &'a [OwedByCall]) -> Vec<&'a OwedByCall> {
         let said = all.iter().map(|owed| (owed.order.clone(), owed.tr)).collect();
         let before = std::mem::replace(&mut self.said, said);
         all.iter().filter(|owed| !before.contains(&(owed.order.clone(), owed.tr))).collect()
@@ -39,8 +39,8 @@ impl Overdue {
 }
 
 /// What a side owes for too long, however long the hub cannot say.
-pub(super) async fn look<D: Shop>(desk: D) -> Vec<Owed> {
-    until_told("what is owed by an outside side", || desk.owed(ALARM_AFTER_MS)).await
+pub(super) async fn look<D: Shop>(shop: D) -> Vec<OwedByCall> {
+    until_told("what is owed by an outside side", || shop.owed(ALARM_AFTER_MS)).await
 }
 
 /// Asks until there is an answer. A hub that is busy for a moment is not worth a word; one that cannot tell is, once for each reason.
@@ -68,15 +68,14 @@ mod tests {
 
     #[test]
     fn each_is_said_once_and_counted_until_it_is_over() {
-        let owed = |order: &str, tr: u64| Owed {
-            order: order.parse().unwrap(),
-            tr: TrNum::try_from(tr).unwrap(),
-            seconds: 60,
+        let owed = |order: &str, tr: u64| {
+            let (order, tr) = (order.parse().unwrap(), TrNum::try_from(tr).unwrap());
+            OwedByCall { order, tr, age_ms: 60_000 }
         };
         let first = [owed("a", 1), owed("b", 1)];
         let mut overdue = Overdue::default();
         assert_eq!(overdue.take_in(&first), [&first[0], &first[1]]);
-        assert_eq!(overdue.take_in(&first), [] as [&Owed; 0], "a retry makes no new alarm");
+        assert_eq!(overdue.take_in(&first), [] as [&OwedByCall; 0], "a retry makes no new alarm");
         assert_eq!(overdue.len(), 2);
         let then = [owed("a", 2), owed("b", 1)];
         assert_eq!(overdue.take_in(&then), [&then[0]], "another try is another debt");

@@ -1,17 +1,15 @@
-//! One side of a cluster's shop. This node asks about the orders of the partitions that it has claimed; the side's answers go by the
+//! One side of the database profile's shop. This node asks about the orders of the partitions that it has claimed; the side's answers go by the
 //! topic `outcomes`, and what becomes of them is heard on the side's own topic.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_database::shop::{CalledSide, PageStart};
+use holdfast_database::shop::{CalledSide, News, OwedByCall, PageStart};
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::{OrderId, Said, TrNum};
-use holdfast_engine::NotedTroubles;
-use holdfast_engine::OrderView;
-use holdfast_engine::ShopError;
+use holdfast_engine::{NotedTroubles, OrderView, ShopError};
 
-use super::shop::{Listens, News, Owed, Shop, Standing, Taken};
+use super::shop::{Listens, Shop, Standing, Taken};
 
 /// A side that a node calls.
 #[derive(Clone)]
@@ -22,8 +20,7 @@ pub(crate) struct SharedSide {
 
 impl Listens for CalledSide {
     async fn next(&mut self) -> Option<News> {
-        let holdfast_database::shop::News { orders, look, lost } = CalledSide::next(self).await?;
-        Some(News { orders, look, lost })
+        CalledSide::next(self).await
     }
 }
 
@@ -55,10 +52,8 @@ impl Shop for SharedSide {
         self.called.waiting(after).await
     }
 
-    async fn owed(&self, age_ms: Millis) -> Result<Vec<Owed>, ShopError> {
-        let owed = self.called.owed(u64::try_from(age_ms).unwrap_or(0)).await?;
-        let owed = owed.into_iter();
-        Ok(owed.map(|owed| Owed { order: owed.order, tr: owed.tr, seconds: owed.age_ms / 1_000 }).collect())
+    async fn owed(&self, age_ms: Millis) -> Result<Vec<OwedByCall>, ShopError> {
+        self.called.owed(u64::try_from(age_ms).unwrap_or(0)).await
     }
 
     /// When Kafka has it, it is recorded. If the try goes on with something else for the side, that comes by its topic.

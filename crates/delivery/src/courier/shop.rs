@@ -1,37 +1,19 @@
 //! What a courier needs of a shop: whom to ask about, what stands there, and where the answer goes. The hub's own shop has it, and
-//! that of a cluster.
+//! that of the database profile.
 
 use std::time::Duration;
 
+use holdfast_database::shop::{News, OwedByCall};
 use holdfast_domain::ids::Millis;
 use holdfast_domain::shop::callers::PAGE_MAX;
 use holdfast_domain::shop::{CheckoutAnswer, OrderId, Said, Side, TrNum, TryKey};
 use holdfast_engine::{OrderView, Shop as _, ShopError};
 use holdfast_hub::shop::{HubShop, ShopEvent, ShopEvents};
 
-/// What happened since the last time.
-#[derive(Debug, Default)]
-pub(crate) struct News {
-    /// The side is to be asked something about these orders.
-    pub(super) orders: Vec<OrderId>,
-    /// Some were missed: what is open tells what is to be asked.
-    pub(super) look: bool,
-    /// Some orders are asked about by others now.
-    pub(super) lost: bool,
-}
-
 /// An order, and how much time is left to take for it if a checkout of it is open.
 pub(crate) struct Standing {
     pub(super) view: OrderView,
     pub(super) time_left: Option<Duration>,
-}
-
-/// A try for which the side is to give back, and for how long it was to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Owed {
-    pub(super) order: OrderId,
-    pub(super) tr: TrNum,
-    pub(super) seconds: u64,
 }
 
 /// How the side's answer was taken.
@@ -71,7 +53,7 @@ pub(crate) trait Shop: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<(Vec<OrderId>, Option<Self::PageStart>), ShopError>> + Send;
 
     /// What the side is to give back for that long or longer.
-    fn owed(&self, age_ms: Millis) -> impl Future<Output = Result<Vec<Owed>, ShopError>> + Send;
+    fn owed(&self, age_ms: Millis) -> impl Future<Output = Result<Vec<OwedByCall>, ShopError>> + Send;
 
     /// Records what the side said about that try of an order that was just read. `undoing`: it was asked to give back.
     fn answer(
@@ -89,7 +71,7 @@ pub(crate) trait Shop: Clone + Send + Sync + 'static {
 /// One side of the hub's own shop.
 #[derive(Clone)]
 pub(crate) struct HubSide {
-    pub(crate) desk: HubShop,
+    pub(crate) shop: HubShop,
     pub(crate) side: Side,
 }
 
@@ -119,7 +101,7 @@ impl Shop for HubSide {
     type PageStart = String;
 
     fn listen(&self) -> HubListener {
-        HubListener { events: self.desk.listen(), side: self.side }
+        HubListener { events: self.shop.listen(), side: self.side }
     }
 
     fn is_ours(&self, _: &OrderId) -> bool {
@@ -127,15 +109,15 @@ impl Shop for HubSide {
     }
 
     async fn order(&self, order: &OrderId) -> Result<Option<Standing>, ShopError> {
-        let view = self.desk.order(order.clone()).await?;
+        let view = self.shop.order(order.clone()).await?;
         Ok(view.map(|view| {
-            let time_left = view.open.as_ref().map(|open| self.desk.time_left(open));
+            let time_left = view.open.as_ref().map(|open| self.shop.time_left(open));
             Standing { view, time_left }
         }))
     }
 
     async fn waiting(&self, after: Option<String>) -> Result<(Vec<OrderId>, Option<String>), ShopError> {
-        let page = self.desk.open_checkouts(None, after, PAGE_MAX).await?;
+        let page = self.shop.open_checkouts(None, after, PAGE_MAX).await?;
         let waits = page
             .checkouts
             .iter()
@@ -143,12 +125,14 @@ impl Shop for HubSide {
         Ok((waits.map(|open| open.row.order.clone()).collect(), page.next))
     }
 
-    async fn owed(&self, age_ms: Millis) -> Result<Vec<Owed>, ShopError> {
-        let now = self.desk.now();
-        let owed = self.desk.owed(self.side, now.saturating_sub(age_ms)).await?;
-        let seconds = |since: Millis| u64::try_from(now.saturating_sub(since) / 1_000).unwrap_or(0);
+    async fn owed(&self, age_ms: Millis) -> Result<Vec<OwedByCall>, ShopError> {
+        let now = self.shop.now();
+        let owed = self.shop.owed(self.side, now.saturating_sub(age_ms)).await?;
+        let age_ms = |since: Millis| u64::try_from(now.saturating_sub(since)).unwrap_or(0);
         let owed = owed.into_iter();
-        Ok(owed.map(|owed| Owed { order: owed.order, tr: owed.tr, seconds: seconds(owed.since) }).collect())
+        Ok(owed
+            .map(|owed| OwedByCall { order: owed.order, tr: owed.tr, age_ms: age_ms(owed.since) })
+            .collect())
     }
 
     async fn answer(
@@ -159,7 +143,7 @@ impl Shop for HubSide {
         undoing: bool,
     ) -> Result<Taken, ShopError> {
         let key = TryKey { order_id: view.row.order.order_id.clone(), tr_num: tr };
-        match self.desk.answer(key, self.side, said).await?.1 {
+        match self.shop.answer(key, self.side, said).await?.1 {
             CheckoutAnswer::Open { tr: now, waits } if waits.sides.has(self.side) => {
                 // Whoever took too late has to give back. Anything else that it still waits for would be asked in a circle.
                 let is_new = now != tr || waits.cancelling != undoing;
@@ -170,6 +154,6 @@ impl Shop for HubSide {
     }
 
     fn note_trouble(&self, why: Option<&str>) -> bool {
-        self.desk.note_trouble(self.side, why)
+        self.shop.note_trouble(self.side, why)
     }
 }

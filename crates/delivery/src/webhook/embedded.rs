@@ -50,7 +50,7 @@ impl Book for Memory {
 /// Hears ends of checkouts and has them told.
 pub(crate) struct HeardEnds {
     lanes: Arc<Lanes<Outcomes<Memory>>>,
-    desk: HubShop,
+    shop: HubShop,
     events: ShopEvents,
     lost: Lost,
     heard: u64,
@@ -63,7 +63,7 @@ impl HeardEnds {
     /// If that cannot be read.
     pub(crate) fn open(
         address: Address,
-        desk: HubShop,
+        shop: HubShop,
         options: CallbackOptions,
         data: &Path,
     ) -> io::Result<HeardEnds> {
@@ -71,10 +71,10 @@ impl HeardEnds {
         let left = kept.read()?;
         let has_file = AtomicBool::new(!left.is_empty());
         // From here on no end may be missed.
-        let events = desk.listen();
+        let events = shop.listen();
         let bounds = Bounds::of_one_lane(OUTCOMES_MAX + LANE_IN_FLIGHT_MAX);
         let lanes = Outcomes::lanes(Memory { kept, has_file }, address, options, bounds);
-        let mut ends = HeardEnds { lanes, desk, events, lost: Lost::default(), heard: 0 };
+        let mut ends = HeardEnds { lanes, shop, events, lost: Lost::default(), heard: 0 };
         for outcome in left {
             let job = ends.number(outcome);
             ends.lanes.resume((), job, 0);
@@ -116,7 +116,7 @@ impl HeardEnds {
     }
 
     fn hear(&mut self, events: &[ShopEvent]) {
-        let wall = self.desk.now();
+        let wall = self.shop.now();
         let mut too_many = 0;
         for event in events {
             let ShopEvent::Ended(end) = event else { continue };

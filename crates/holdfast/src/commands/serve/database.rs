@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use holdfast_api::Edge;
 use holdfast_database::{DatabaseEngine, Node, NodeHandle, NodeSettings};
-use holdfast_delivery::callbacks::cluster::{ClusterCallbackSettings, ClusterCallbacks};
+use holdfast_delivery::callbacks::database::{DatabaseCallbackSettings, DatabaseCallbacks};
 use holdfast_delivery::options::CallbackOptions;
 use holdfast_delivery::{ShopCalls, tls};
 
@@ -76,7 +76,12 @@ fn callbacks(
     node: &NodeHandle,
     delivery: CallbackOptions,
     outgoing: Option<tls::OutgoingTls>,
-) -> anyhow::Result<Option<ClusterCallbacks>> {
+) -> anyhow::Result<Option<DatabaseCallbacks>> {
     let Some(part) = node.delivery() else { return Ok(None) };
-    Ok(Some(ClusterCallbacks::start(ClusterCallbackSettings::of(node.settings(), part, delivery, outgoing))?))
+    Ok(Some(DatabaseCallbacks::start(DatabaseCallbackSettings::of(
+        node.settings(),
+        part,
+        delivery,
+        outgoing,
+    ))?))
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::super::callback::Callback;
 use super::super::requests::deliver;
-use super::hands::{Hands, Held};
+use super::under_way::{Held, UnderWay};
 use crate::lanes::{After, Census, Source, Tries, Verdict};
 use crate::options::HUB_BUSY_PAUSE;
 use crate::post::Post;
@@ -17,18 +17,18 @@ use crate::request::Failure;
 pub(super) struct Rows {
     pub(super) post: Post,
     attempt_time_max: Duration,
-    hands: Mutex<Hands>,
+    under_way: Mutex<UnderWay>,
     /// The thread that writes ends down.
     pub(super) holder: OnceLock<Thread>,
 }
 
 impl Rows {
     pub(super) fn new(post: Post, attempt_time_max: Duration) -> Rows {
-        Rows { post, attempt_time_max, hands: Mutex::default(), holder: OnceLock::new() }
+        Rows { post, attempt_time_max, under_way: Mutex::default(), holder: OnceLock::new() }
     }
 
-    pub(super) fn hands(&self) -> MutexGuard<'_, Hands> {
-        self.hands.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn under_way(&self) -> MutexGuard<'_, UnderWay> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -57,7 +57,7 @@ impl Source for Rows {
             }
             Verdict::Answered(()) | Verdict::Moot => {}
         }
-        self.hands().ended(held, id, tries, verdict);
+        self.under_way().ended(held, id, tries, verdict);
         After::Leaves
     }
 

@@ -6,17 +6,22 @@ use std::time::{Duration, Instant};
 
 use holdfast_database::limits::{SCAN_EVERY, TROUBLE_PAUSE};
 use holdfast_database::{Part, Shards};
+use holdfast_domain::callbacks::CallbackMessage;
+use holdfast_domain::ids::Millis;
 use holdfast_engine::clock::{Clock, SystemClock};
 use holdfast_hub::CallbackRow;
-use holdfast_postgres::{Claim, DueCallback, Error, Source, Store};
+use holdfast_postgres::{CallbackFacts, Claim, DueCallback, Error, Source, Store};
 
 use super::super::callback::Callback;
+use super::super::message::Facts;
 use super::super::meters::Meters;
-use super::hands::{Ends, Held};
+use super::super::requests::{Written, written};
 use super::rows::Rows;
-use super::{ClusterCallbackSettings, DEAD_COUNTED_MAX, LOOK_EVERY, writing};
+use super::under_way::{Ends, Held};
+use super::{DEAD_COUNTED_MAX, DatabaseCallbackSettings, LOOK_EVERY};
 use crate::lanes::Lanes;
 use crate::options::{CallbackOptions, END_WAIT_MAX, LANE_IN_FLIGHT_MAX, SYNC_INTERVAL};
+use crate::request::Failure;
 
 /// Holds shards and has their callbacks delivered.
 pub(super) struct ShardHolder {
@@ -37,8 +42,8 @@ pub(super) struct ShardHolder {
 }
 
 impl ShardHolder {
-    pub(super) fn new(settings: ClusterCallbackSettings, lanes: Arc<Lanes<Rows>>) -> ShardHolder {
-        let ClusterCallbackSettings { connect, node, shards, options, part, .. } = settings;
+    pub(super) fn new(settings: DatabaseCallbackSettings, lanes: Arc<Lanes<Rows>>) -> ShardHolder {
+        let DatabaseCallbackSettings { connect, node, shards, options, part, .. } = settings;
         ShardHolder {
             connect,
             store: None,
@@ -132,33 +137,31 @@ impl ShardHolder {
 
     /// What becomes of a participant whose shard is another node's is that node's business.
     fn drop_lost(&self) {
-        let lost = self.lanes.source.hands().drop_lost(|to| self.shards.claim_of(to.0));
+        let lost = self.lanes.source.under_way().drop_lost(|to| self.shards.claim_of(to.0));
         self.take_out(lost);
     }
 
     fn take_out(&self, dropped: Vec<Held>) {
-        for held in dropped {
-            self.lanes.take_out(held);
-        }
+        dropped.into_iter().for_each(|held| drop(self.lanes.take_out(held)));
     }
 
     /// Writes down what became of attempts, shard by shard.
     fn write_ends(&mut self, store: &mut Store) -> Result<(), Error> {
-        let mut all = self.lanes.source.hands().take_ends().into_iter();
+        let mut all = self.lanes.source.under_way().take_ends().into_iter();
         while let Some((held, claim, ends)) = all.next() {
             let written = write_down(store, &claim, &ends);
             if matches!(written, Ok(true)) {
-                self.lanes.source.hands().written(held, &ends);
+                self.lanes.source.under_way().written(held, &ends);
                 let (delivered, failed, dead) = (ends.delivered.len(), ends.failed.len(), ends.dead.len());
                 self.meters.delivered.increment(delivered as u64);
                 self.meters.failed_attempts.increment((failed + dead) as u64);
                 self.meters.dead.increment(dead as u64);
                 continue;
             }
-            self.lanes.source.hands().put_back(held, ends);
+            self.lanes.source.under_way().put_back(held, ends);
             if let Err(error) = written {
                 for (held, _, ends) in all {
-                    self.lanes.source.hands().put_back(held, ends);
+                    self.lanes.source.under_way().put_back(held, ends);
                 }
                 return Err(error);
             }
@@ -170,8 +173,8 @@ impl ShardHolder {
     /// Takes in hand what is due, as far as there is room, and writes the messages.
     fn take_due(&mut self, store: &mut Store) -> Result<(), Error> {
         let (in_hand, full) = {
-            let hands = self.lanes.source.hands();
-            (hands.ids(), hands.full())
+            let under_way = self.lanes.source.under_way();
+            (under_way.ids(), under_way.full())
         };
         let room = self.options.connections_max.saturating_sub(in_hand.len());
         let claims: Vec<Claim> = self.shards.held().map(|(_, claim)| claim).collect();
@@ -185,9 +188,9 @@ impl ShardHolder {
         for (due, facts) in due.into_iter().zip(facts) {
             let DueCallback { id, to, transfer, message, decided_at, attempts, .. } = due;
             let Some(claim) = self.shards.claim_of(to.0) else { continue };
-            let Some(held) = self.lanes.source.hands().take(to, claim, id) else { continue };
+            let Some(held) = self.lanes.source.under_way().take(to, claim, id) else { continue };
             let row = CallbackRow { number: id, offset: 0, time: decided_at, to, transfer, message };
-            let written = Some(Arc::new(writing::write(&row, facts, wall)));
+            let written = Some(Arc::new(write(&row, facts, wall)));
             self.lanes.resume(held, Callback { written, ..Callback::new(row) }, attempts);
         }
         Ok(())
@@ -195,7 +198,7 @@ impl ShardHolder {
 
     fn show(&self, store: &mut Store) -> Result<(), Error> {
         // An idle participant needs no lane, unless its last failures are to be remembered for a while.
-        let idle = self.lanes.source.hands().drop_idle(|held| self.lanes.is_troubled(held));
+        let idle = self.lanes.source.under_way().drop_idle(|held| self.lanes.is_troubled(held));
         self.take_out(idle);
         self.lanes.source.post.close_idle();
         let dead = store.count_dead_callbacks(DEAD_COUNTED_MAX)?;
@@ -227,6 +230,24 @@ impl ShardHolder {
             tracing::warn!(%error, "shards of callbacks are not given up; others take them when their leases have ended");
         }
     }
+}
+
+/// Writes one callback of what PostgreSQL knows about it.
+fn write(row: &CallbackRow, known: CallbackFacts, now: Millis) -> Written {
+    let CallbackFacts { receiver, endpoint, payer, payee, transfer, origin, alarmed } = known;
+    let facts = Facts { receiver: receiver.unwrap_or_default(), endpoint, payer, payee, transfer, alarmed };
+    let hands_on = matches!(
+        row.message,
+        CallbackMessage::ForwardPrepare | CallbackMessage::ForwardFulfil | CallbackMessage::ForwardError
+    );
+    let origin = match origin {
+        None if hands_on => {
+            let why = format!("what it hands on is not in the store: transfer {}", row.transfer);
+            Err(Failure::for_good(why))
+        }
+        origin => Ok(origin),
+    };
+    written(row, &facts, origin, now)
 }
 
 /// Writes down ends of one participant. `false`: the claim is no longer the latest, and nothing more happened.

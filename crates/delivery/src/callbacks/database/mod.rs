@@ -1,4 +1,4 @@
-//! Callbacks of a cluster: rows of a table, delivered by whichever node holds their participant's shard.
+//! Callbacks of the database profile: rows of a table, delivered by whichever node holds their participant's shard.
 //!
 //! One thread has a connection to PostgreSQL and does all that concerns it: it renews the leases of its shards, writes down
 //! what became of attempts, takes what is due, and writes the messages. The lanes send them. What is in
@@ -8,14 +8,12 @@
 //! | room | what happens there |
 //! | --- | --- |
 //! | `rows` | the source: what becomes of a row after an attempt |
-//! | `hands` | what is in hand for each participant, and ends that are not written down yet |
+//! | `under_way` | what is in hand for each participant, and ends that are not written down yet |
 //! | `holder` | the thread |
-//! | `writing` | from what PostgreSQL knows to what is sent |
 
-mod hands;
 mod holder;
 mod rows;
-mod writing;
+mod under_way;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +37,7 @@ pub const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub const DEAD_COUNTED_MAX: u32 = 100_000;
 
 /// How the callbacks of a node begin.
-pub struct ClusterCallbackSettings {
+pub struct DatabaseCallbackSettings {
     /// Opens a connection to the store.
     pub connect: Box<dyn Fn() -> Result<Store, Error> + Send>,
     /// Tells this run of this node from all others, as leases know it.
@@ -54,7 +52,7 @@ pub struct ClusterCallbackSettings {
     pub part: Arc<Part>,
 }
 
-impl ClusterCallbackSettings {
+impl DatabaseCallbackSettings {
     /// As a node has them.
     #[must_use]
     pub fn of(
@@ -62,9 +60,9 @@ impl ClusterCallbackSettings {
         part: &Arc<Part>,
         options: CallbackOptions,
         tls: Option<OutgoingTls>,
-    ) -> ClusterCallbackSettings {
+    ) -> DatabaseCallbackSettings {
         let (url, store) = (node.store_url.clone(), node.store.clone());
-        ClusterCallbackSettings {
+        DatabaseCallbackSettings {
             shards: store.callback_shards,
             connect: Box::new(move || Store::open(&url, store.clone())),
             node: node.node_id.cast_signed(),
@@ -76,18 +74,18 @@ impl ClusterCallbackSettings {
 }
 
 /// Running callbacks of a node. Shards are given up when it ends.
-pub struct ClusterCallbacks {
+pub struct DatabaseCallbacks {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl ClusterCallbacks {
+impl DatabaseCallbacks {
     /// Begins to deliver. Must be called inside a tokio runtime, on which the requests then run. PostgreSQL need not be
     /// there yet; it is waited for.
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub fn start(settings: ClusterCallbackSettings) -> Result<ClusterCallbacks, CallbackError> {
+    pub fn start(settings: DatabaseCallbackSettings) -> Result<DatabaseCallbacks, CallbackError> {
         let (tls, options, part) = (settings.tls.clone(), settings.options, Arc::clone(&settings.part));
         let over = Arc::new(AtomicBool::new(false));
         let rows = Rows::new(Post::new(tls, options.connections_max), options.attempt_time_max);
@@ -96,7 +94,7 @@ impl ClusterCallbacks {
             let over = Arc::clone(&over);
             move || watched(&part, || holder.run(&over))
         })?;
-        Ok(ClusterCallbacks { over, thread: Some(thread) })
+        Ok(DatabaseCallbacks { over, thread: Some(thread) })
     }
 
     /// Starts no more requests, gives those under way a while to end, writes down what became of them, and gives the shards
@@ -123,7 +121,7 @@ fn watched(part: &Part, body: impl FnOnce()) {
     }
 }
 
-impl Drop for ClusterCallbacks {
+impl Drop for DatabaseCallbacks {
     fn drop(&mut self) {
         self.stop();
     }

@@ -45,7 +45,7 @@ pub(super) struct Held {
 }
 
 /// One participant's callbacks that this node has in hand.
-struct Hand {
+struct Claimed {
     claim: Claim,
     generation: u64,
     /// From the table into here until its end is written down.
@@ -55,30 +55,30 @@ struct Hand {
 
 /// Those of all participants whose shards this node holds.
 #[derive(Default)]
-pub(super) struct Hands {
-    by_participant: BTreeMap<ParticipantId, Hand>,
+pub(super) struct UnderWay {
+    by_participant: BTreeMap<ParticipantId, Claimed>,
     generations: u64,
 }
 
-impl Hands {
+impl UnderWay {
     /// Takes a callback in hand. `None`: it is in hand already.
     pub(super) fn take(&mut self, to: ParticipantId, claim: Claim, id: u64) -> Option<Held> {
-        let Hands { by_participant, generations } = self;
-        let hand = by_participant.entry(to).or_insert_with(|| {
+        let UnderWay { by_participant, generations } = self;
+        let claimed = by_participant.entry(to).or_insert_with(|| {
             *generations += 1;
-            Hand { claim, generation: *generations, ids: BTreeSet::new(), ends: Ends::default() }
+            Claimed { claim, generation: *generations, ids: BTreeSet::new(), ends: Ends::default() }
         });
-        hand.ids.insert(id).then_some(Held { to, generation: hand.generation })
+        claimed.ids.insert(id).then_some(Held { to, generation: claimed.generation })
     }
 
     /// All that is in hand.
     pub(super) fn ids(&self) -> Vec<u64> {
-        self.by_participant.values().flat_map(|hand| hand.ids.iter().copied()).collect()
+        self.by_participant.values().flat_map(|claimed| claimed.ids.iter().copied()).collect()
     }
 
     /// The participants of which no more may be taken.
     pub(super) fn full(&self) -> Vec<ParticipantId> {
-        let full = self.by_participant.iter().filter(|(_, hand)| hand.ids.len() >= LANE_IN_FLIGHT_MAX);
+        let full = self.by_participant.iter().filter(|(_, claimed)| claimed.ids.len() >= LANE_IN_FLIGHT_MAX);
         full.map(|(to, _)| *to).collect()
     }
 
@@ -86,16 +86,16 @@ impl Hands {
     /// callback again and writes that down.
     pub(super) fn ended(&mut self, held: Held, id: u64, tries: Tries, verdict: Verdict<()>) {
         let Tries { attempts, pause } = tries;
-        let hand = self.by_participant.get_mut(&held.to);
-        let Some(hand) = hand.filter(|hand| hand.generation == held.generation) else { return };
+        let claimed = self.by_participant.get_mut(&held.to);
+        let Some(claimed) = claimed.filter(|claimed| claimed.generation == held.generation) else { return };
         let failed = |Failure { why, url, .. }: Failure| {
             let why = why.chars().take(REASON_CHARS_MAX).collect();
             Failed { id, attempts, url, why }
         };
         match verdict {
-            Verdict::Answered(()) | Verdict::Moot => hand.ends.delivered.push(id),
-            Verdict::Failed(failure) => hand.ends.failed.push((failed(failure), pause)),
-            Verdict::GivenUp(failure) => hand.ends.dead.push(failed(failure)),
+            Verdict::Answered(()) | Verdict::Moot => claimed.ends.delivered.push(id),
+            Verdict::Failed(failure) => claimed.ends.failed.push((failed(failure), pause)),
+            Verdict::GivenUp(failure) => claimed.ends.dead.push(failed(failure)),
             // It stays in its lane.
             Verdict::Untried(_) => {}
         }
@@ -103,43 +103,43 @@ impl Hands {
 
     /// Drops the participants for which the claim is no longer the one given.
     pub(super) fn drop_lost(&mut self, claim_of: impl Fn(ParticipantId) -> Option<Claim>) -> Vec<Held> {
-        self.drop_all(|to, hand| claim_of(to) != Some(hand.claim))
+        self.drop_all(|to, claimed| claim_of(to) != Some(claimed.claim))
     }
 
     /// Drops the participants of whom nothing is in hand and who are not to be remembered.
     pub(super) fn drop_idle(&mut self, is_remembered: impl Fn(Held) -> bool) -> Vec<Held> {
-        self.drop_all(|to, hand| {
-            hand.ids.is_empty() && !is_remembered(Held { to, generation: hand.generation })
+        self.drop_all(|to, claimed| {
+            claimed.ids.is_empty() && !is_remembered(Held { to, generation: claimed.generation })
         })
     }
 
-    fn drop_all(&mut self, drops: impl Fn(ParticipantId, &Hand) -> bool) -> Vec<Held> {
-        let dropped = self.by_participant.extract_if(.., |to, hand| drops(*to, hand));
-        dropped.map(|(to, hand)| Held { to, generation: hand.generation }).collect()
+    fn drop_all(&mut self, drops: impl Fn(ParticipantId, &Claimed) -> bool) -> Vec<Held> {
+        let dropped = self.by_participant.extract_if(.., |to, claimed| drops(*to, claimed));
+        dropped.map(|(to, claimed)| Held { to, generation: claimed.generation }).collect()
     }
 
     /// Takes out the ends that are to be written down, for each participant.
     pub(super) fn take_ends(&mut self) -> Vec<(Held, Claim, Ends)> {
-        let hands = self.by_participant.iter_mut().filter(|(_, hand)| !hand.ends.is_empty());
-        let taken = hands.map(|(to, hand)| {
-            let held = Held { to: *to, generation: hand.generation };
-            (held, hand.claim, std::mem::take(&mut hand.ends))
+        let claimed = self.by_participant.iter_mut().filter(|(_, claimed)| !claimed.ends.is_empty());
+        let taken = claimed.map(|(to, claimed)| {
+            let held = Held { to: *to, generation: claimed.generation };
+            (held, claimed.claim, std::mem::take(&mut claimed.ends))
         });
         taken.collect()
     }
 
     /// These ends are not written down.
     pub(super) fn put_back(&mut self, held: Held, ends: Ends) {
-        if let Some(hand) = self.by_participant.get_mut(&held.to) {
-            hand.ends.append(ends);
+        if let Some(claimed) = self.by_participant.get_mut(&held.to) {
+            claimed.ends.append(ends);
         }
     }
 
     /// These ends are written down.
     pub(super) fn written(&mut self, held: Held, ends: &Ends) {
-        if let Some(hand) = self.by_participant.get_mut(&held.to) {
+        if let Some(claimed) = self.by_participant.get_mut(&held.to) {
             for id in ends.ids() {
-                hand.ids.remove(&id);
+                claimed.ids.remove(&id);
             }
         }
     }
@@ -158,43 +158,43 @@ mod tests {
     #[test]
     fn what_was_begun_under_an_earlier_hold_does_not_end_in_a_later_one() {
         let claim = Claim { source: Source::callback(3), segment_id: 1, epoch: 5, offset: 0 };
-        let mut hands = Hands::default();
-        let first = hands.take(TO, claim, 1).unwrap();
-        assert_eq!(hands.take(TO, claim, 1), None, "it is in hand");
-        assert_eq!(hands.drop_lost(|_| None), [first]);
+        let mut under_way = UnderWay::default();
+        let first = under_way.take(TO, claim, 1).unwrap();
+        assert_eq!(under_way.take(TO, claim, 1), None, "it is in hand");
+        assert_eq!(under_way.drop_lost(|_| None), [first]);
 
-        hands.ended(first, 1, TRIES, Verdict::Answered(()));
-        let second = hands.take(TO, claim, 2).unwrap();
-        hands.ended(first, 1, TRIES, Verdict::Answered(()));
-        assert!(second != first && hands.take_ends().is_empty());
-        assert_eq!(hands.ids(), [2]);
+        under_way.ended(first, 1, TRIES, Verdict::Answered(()));
+        let second = under_way.take(TO, claim, 2).unwrap();
+        under_way.ended(first, 1, TRIES, Verdict::Answered(()));
+        assert!(second != first && under_way.take_ends().is_empty());
+        assert_eq!(under_way.ids(), [2]);
         // Its own end counts.
-        hands.ended(second, 2, TRIES, Verdict::Answered(()));
-        let (held, _, ends) = hands.take_ends().remove(0);
+        under_way.ended(second, 2, TRIES, Verdict::Answered(()));
+        let (held, _, ends) = under_way.take_ends().remove(0);
         assert_eq!((held, &ends.delivered), (second, &vec![2]));
-        assert!(hands.drop_idle(|_| false).is_empty(), "its end is not written down");
-        hands.written(held, &ends);
-        assert!(hands.ids().is_empty());
-        assert!(hands.drop_idle(|_| true).is_empty(), "its failures are to be remembered");
-        assert_eq!(hands.drop_idle(|_| false), [second]);
+        assert!(under_way.drop_idle(|_| false).is_empty(), "its end is not written down");
+        under_way.written(held, &ends);
+        assert!(under_way.ids().is_empty());
+        assert!(under_way.drop_idle(|_| true).is_empty(), "its failures are to be remembered");
+        assert_eq!(under_way.drop_idle(|_| false), [second]);
     }
 
     #[test]
     fn what_is_not_written_down_stays_in_hand() {
         let claim = Claim { source: Source::callback(3), segment_id: 1, epoch: 5, offset: 0 };
-        let mut hands = Hands::default();
-        let held = hands.take(TO, claim, 1).unwrap();
-        assert!((2..=32).all(|id| hands.take(TO, claim, id) == Some(held)));
-        assert_eq!(hands.full(), [TO]);
+        let mut under_way = UnderWay::default();
+        let held = under_way.take(TO, claim, 1).unwrap();
+        assert!((2..=32).all(|id| under_way.take(TO, claim, id) == Some(held)));
+        assert_eq!(under_way.full(), [TO]);
         let failure = || Failure::passing("bad");
-        hands.ended(held, 1, TRIES, Verdict::Failed(failure()));
-        let (held, _, ends) = hands.take_ends().remove(0);
-        hands.ended(held, 2, TRIES, Verdict::GivenUp(failure()));
-        hands.ended(held, 3, TRIES, Verdict::Untried(failure()));
-        hands.put_back(held, ends);
-        let (held, _, ends) = hands.take_ends().remove(0);
-        assert_eq!((ends.failed.len(), ends.dead.len(), hands.full().len()), (1, 1, 1));
-        hands.written(held, &ends);
-        assert_eq!((hands.ids().len(), hands.full().len()), (30, 0));
+        under_way.ended(held, 1, TRIES, Verdict::Failed(failure()));
+        let (held, _, ends) = under_way.take_ends().remove(0);
+        under_way.ended(held, 2, TRIES, Verdict::GivenUp(failure()));
+        under_way.ended(held, 3, TRIES, Verdict::Untried(failure()));
+        under_way.put_back(held, ends);
+        let (held, _, ends) = under_way.take_ends().remove(0);
+        assert_eq!((ends.failed.len(), ends.dead.len(), under_way.full().len()), (1, 1, 1));
+        under_way.written(held, &ends);
+        assert_eq!((under_way.ids().len(), under_way.full().len()), (30, 0));
     }
 }

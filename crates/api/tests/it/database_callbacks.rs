@@ -1,4 +1,4 @@
-//! Callbacks of a cluster on real servers, with a real receiver: what was sent arrives byte for byte, a receiver that is
+//! Callbacks of the database profile on real servers, with a real receiver: what was sent arrives byte for byte, a receiver that is
 //! down gets all when it is back, and a node that was away ends nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use holdfast_api::{Edge, ServeOptions, router, serve};
 use holdfast_database::{DatabaseEngine, Node, NodeHandle, NodeSettings, Part, TopicSettings};
-use holdfast_delivery::callbacks::cluster::{ClusterCallbackSettings, ClusterCallbacks};
+use holdfast_delivery::callbacks::database::{DatabaseCallbackSettings, DatabaseCallbacks};
 use holdfast_delivery::options::CallbackOptions;
 use holdfast_domain::command::{Admin, Command, SetEndpoint};
 use holdfast_domain::effects::{Asked, Subject};
@@ -138,10 +138,10 @@ fn options() -> CallbackOptions {
     }
 }
 
-fn deliver(world: &World, node: i64, options: CallbackOptions) -> ClusterCallbackSettings {
+fn deliver(world: &World, node: i64, options: CallbackOptions) -> DatabaseCallbackSettings {
     let url = world.database.url().to_owned();
     let connect = Box::new(move || Store::open(&url, Settings::default()));
-    ClusterCallbackSettings { connect, node, shards: 8, options, tls: None, part: Part::new("delivery") }
+    DatabaseCallbackSettings { connect, node, shards: 8, options, tls: None, part: Part::new("delivery") }
 }
 
 fn usd() -> Currency {
@@ -252,9 +252,9 @@ async fn what_was_sent_arrives_byte_for_byte_and_the_hub_says_the_rest() {
         // Gone before the node: a handle holds connections, which are closed where one may wait.
         let handle = node.handle();
         let part = handle.delivery().expect("this node delivers");
-        ClusterCallbackSettings::of(handle.settings(), part, options(), None)
+        DatabaseCallbackSettings::of(handle.settings(), part, options(), None)
     };
-    let callbacks = ClusterCallbacks::start(settings).unwrap();
+    let callbacks = DatabaseCallbacks::start(settings).unwrap();
     let metrics = PrometheusBuilder::new().build_recorder().handle();
     let router = router(Edge::new(Arc::new(DatabaseEngine::new(node.handle())), metrics));
 
@@ -401,7 +401,7 @@ async fn who_is_down_gets_all_when_it_is_back_and_who_hangs_holds_up_nobody() {
     .await;
     let Some((world, mut notices, [first, second])) = office(&receiver).await else { return };
     let options = CallbackOptions { attempts_max: 1_000, ..options() };
-    let callbacks = ClusterCallbacks::start(deliver(&world, 1, options)).unwrap();
+    let callbacks = DatabaseCallbacks::start(deliver(&world, 1, options)).unwrap();
     // More than fit under way: the second hangs with all of its places.
     let all: Vec<(ParticipantId, u128)> =
         (1..=100).flat_map(|number| [(second, number), (first, number)]).collect();
@@ -443,7 +443,7 @@ async fn after_its_last_attempt_it_is_a_dead_letter_and_can_be_tried_again() {
         Receiver::start(move |_, _| Reply::Now(if down.load(Ordering::Acquire) { 500 } else { 200 })).await;
     let Some((world, mut notices, [first, _])) = office(&receiver).await else { return };
     let options = CallbackOptions { attempts_max: 3, ..options() };
-    let callbacks = ClusterCallbacks::start(deliver(&world, 1, options)).unwrap();
+    let callbacks = DatabaseCallbacks::start(deliver(&world, 1, options)).unwrap();
     waiting(move || {
         notices.tell(&[(first, 5)]);
         world.await_count("SELECT count(*) FROM callback WHERE dead_date IS NOT NULL AND NOT is_waiting", 1);
@@ -494,7 +494,7 @@ async fn a_node_that_was_away_ends_nothing() {
             Ok(store)
         }
     });
-    let node_1 = ClusterCallbacks::start(settings).unwrap();
+    let node_1 = DatabaseCallbacks::start(settings).unwrap();
     let notices = waiting(move || {
         notices.tell(&[(first, 5)]);
         notices
@@ -511,7 +511,7 @@ async fn a_node_that_was_away_ends_nothing() {
         }
     })
     .await;
-    let node_2 = ClusterCallbacks::start(node_2).unwrap();
+    let node_2 = DatabaseCallbacks::start(node_2).unwrap();
     receiver.await_seen(3, |_| true).await;
     // Now it hears its yes, and comes back.
     yes.send_replace(true);
