@@ -23,22 +23,22 @@ use holdfast_messages::{Answer, Message, Notice, Notification, Topic, TraceId};
 use holdfast_postgres::{Batch, Claim, Incoming, Settings, Source, Store};
 use holdfast_services::{Database, PATIENCE};
 use http_body_util::BodyExt;
-use metrics_exporter_prometheus::PrometheusBuilder;
-use postgres::{Client, NoTls};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tower::ServiceExt;
 
-/// A database of its own. To be used on threads that may wait.
+use crate::world::metrics;
+
+/// A database of its own. To be made on threads that may wait.
 struct World {
-    database: Database,
+    database: Arc<Database>,
 }
 
 impl World {
     /// `None` if this run has no server.
     fn new() -> Option<World> {
-        Some(World { database: Database::new("callbacks")? })
+        Some(World { database: Arc::new(Database::new("callbacks")?) })
     }
 
     fn store(&self) -> Store {
@@ -46,10 +46,13 @@ impl World {
     }
 
     /// Waits until a query gives that number.
-    fn await_count(&self, sql: &str, wanted: i64) {
-        self.database.await_count(sql, |found| found == wanted);
+    async fn await_count(&self, sql: &'static str, wanted: i64) {
+        let database = Arc::clone(&self.database);
+        waiting(move || database.await_count(sql, |found| found == wanted)).await;
     }
 }
+
+const CALLBACKS: &str = "SELECT count(*) FROM callback";
 
 /// A request that arrived.
 #[derive(Debug, Clone)]
@@ -255,8 +258,7 @@ async fn what_was_sent_arrives_byte_for_byte_and_the_hub_says_the_rest() {
         DatabaseCallbackSettings::of(handle.settings(), part, options(), None)
     };
     let callbacks = DatabaseCallbacks::start(settings).unwrap();
-    let metrics = PrometheusBuilder::new().build_recorder().handle();
-    let router = router(Edge::new(Arc::new(DatabaseEngine::new(node.handle())), metrics));
+    let router = router(Edge::new(Arc::new(DatabaseEngine::new(node.handle())), metrics()));
 
     // A caller whose time is up hears that it was taken.
     let request = Request::post("/transfers")
@@ -302,14 +304,11 @@ async fn what_was_sent_arrives_byte_for_byte_and_the_hub_says_the_rest() {
     assert_eq!((got[0].method.clone(), got[0].header("fspiop-source")), (Method::PUT, "Hub"));
     assert_eq!(got[0].json()["fulfilment"], FULFILMENT);
 
-    let soon = waiting({
-        let url = world.database.url().to_owned();
-        move || {
-            let mut client = Client::connect(&url, NoTls).unwrap();
-            let soon = "SELECT to_char((hub_clock() + interval '1 second') AT TIME ZONE 'UTC',
-                            'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')";
-            client.query_one(soon, &[]).unwrap().get::<_, String>(0)
-        }
+    let database = Arc::clone(&world.database);
+    let soon = waiting(move || {
+        let soon = "SELECT to_char((hub_clock() + interval '1 second') AT TIME ZONE 'UTC',
+                        'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')";
+        database.sql().query_one(soon, &[]).unwrap().get::<_, String>(0)
     })
     .await;
     send(&router, Method::POST, "/transfers", "payerfsp", &prepare(3, &soon)).await;
@@ -325,8 +324,8 @@ async fn what_was_sent_arrives_byte_for_byte_and_the_hub_says_the_rest() {
     let got = receiver.await_seen(1, |seen| seen.path == path).await;
     assert_eq!(got[0].json()["errorInformation"]["errorCode"], "3208");
 
+    world.await_count(CALLBACKS, 0).await;
     waiting(move || {
-        world.await_count("SELECT count(*) FROM callback", 0);
         callbacks.finish();
         // It holds connections, which are closed where one may wait.
         drop(router);
@@ -349,6 +348,15 @@ impl Notices {
         let mut store = world.store();
         let claim = store.claim(&Source::consumer(Topic::Notifications, 0)).unwrap();
         Notices { store, claim, next: 0 }
+    }
+
+    /// Tells each of these about a transfer.
+    async fn told(mut self, whom: Vec<(ParticipantId, u128)>) -> Notices {
+        waiting(move || {
+            self.tell(&whom);
+            self
+        })
+        .await
     }
 
     fn tell(&mut self, whom: &[(ParticipantId, u128)]) {
@@ -377,13 +385,13 @@ impl Notices {
     }
 }
 
-async fn office(receiver: &Receiver) -> Option<(Arc<World>, Notices, [ParticipantId; 2])> {
+async fn begin(receiver: &Receiver) -> Option<(World, Notices, [ParticipantId; 2])> {
     let address = receiver.address.clone();
     waiting(move || {
         let world = World::new()?;
         let mut notices = Notices::new(&world);
         let people = ["first", "second"].map(|name| register(&mut notices.store, name, &address).0);
-        Some((Arc::new(world), notices, people))
+        Some((world, notices, people))
     })
     .await
 }
@@ -399,38 +407,24 @@ async fn who_is_down_gets_all_when_it_is_back_and_who_hangs_holds_up_nobody() {
         () => Reply::Now(202),
     })
     .await;
-    let Some((world, mut notices, [first, second])) = office(&receiver).await else { return };
+    let Some((world, notices, [first, second])) = begin(&receiver).await else { return };
     let options = CallbackOptions { attempts_max: 1_000, ..options() };
     let callbacks = DatabaseCallbacks::start(deliver(&world, 1, options)).unwrap();
     // More than fit under way: the second hangs with all of its places.
     let all: Vec<(ParticipantId, u128)> =
         (1..=100).flat_map(|number| [(second, number), (first, number)]).collect();
-    waiting(move || notices.tell(&all)).await;
+    notices.told(all).await;
     receiver.await_seen(50, |seen| seen.path.starts_with("/first")).await;
     is_down.store(false, Ordering::Release);
-    let of_first = "SELECT count(*) FROM callback WHERE participant_id = 1";
-    let of_second = "SELECT count(*) FROM callback WHERE participant_id = 2";
-    let world = waiting({
-        let world = Arc::clone(&world);
-        move || {
-            world.await_count(of_first, 0);
-            world.await_count(of_second, 100);
-            world
-        }
-    })
-    .await;
+    world.await_count("SELECT count(*) FROM callback WHERE participant_id = 1", 0).await;
+    world.await_count("SELECT count(*) FROM callback WHERE participant_id = 2", 100).await;
     let hanging = receiver.await_seen(32, |seen| seen.path.starts_with("/second")).await;
     assert_eq!(hanging.len(), 32, "so many at once and no more");
     well.send_replace(true);
-    waiting(move || {
-        world.await_count("SELECT count(*) FROM callback", 0);
-        callbacks.finish();
-        world.await_count(
-            "SELECT count(*) FROM segment WHERE segment_type = 'callback' AND lease_node = 1",
-            0,
-        );
-    })
-    .await;
+    world.await_count(CALLBACKS, 0).await;
+    waiting(move || callbacks.finish()).await;
+    let held = "SELECT count(*) FROM segment WHERE segment_type = 'callback' AND lease_node = 1";
+    world.await_count(held, 0).await;
     let all = receiver.await_seen(100, |seen| seen.path.starts_with("/second")).await;
     assert_eq!(all.len(), 100, "once each");
 }
@@ -441,12 +435,13 @@ async fn after_its_last_attempt_it_is_a_dead_letter_and_can_be_tried_again() {
     let down = Arc::clone(&is_down);
     let receiver =
         Receiver::start(move |_, _| Reply::Now(if down.load(Ordering::Acquire) { 500 } else { 200 })).await;
-    let Some((world, mut notices, [first, _])) = office(&receiver).await else { return };
+    let Some((world, notices, [first, _])) = begin(&receiver).await else { return };
     let options = CallbackOptions { attempts_max: 3, ..options() };
     let callbacks = DatabaseCallbacks::start(deliver(&world, 1, options)).unwrap();
+    let mut notices = notices.told(vec![(first, 5)]).await;
+    let dead = "SELECT count(*) FROM callback WHERE dead_date IS NOT NULL AND NOT is_waiting";
+    world.await_count(dead, 1).await;
     waiting(move || {
-        notices.tell(&[(first, 5)]);
-        world.await_count("SELECT count(*) FROM callback WHERE dead_date IS NOT NULL AND NOT is_waiting", 1);
         let dead = notices.store.dead_callbacks(None, None, 10).unwrap();
         assert_eq!(
             (dead[0].attempts, dead[0].last_error.as_str()),
@@ -456,10 +451,10 @@ async fn after_its_last_attempt_it_is_a_dead_letter_and_can_be_tried_again() {
         assert!(url.ends_with(&format!("/first/transfers/{}", TransferId(5))), "{url}");
         is_down.store(false, Ordering::Release);
         assert_eq!(notices.store.retry_callbacks(Some(first), 10).unwrap(), 1);
-        world.await_count("SELECT count(*) FROM callback", 0);
-        callbacks.finish();
     })
     .await;
+    world.await_count(CALLBACKS, 0).await;
+    waiting(move || callbacks.finish()).await;
     assert_eq!(receiver.seen.borrow().len(), 4);
 }
 
@@ -475,7 +470,7 @@ async fn a_node_that_was_away_ends_nothing() {
         _ => Reply::Now(if well.load(Ordering::Acquire) { 200 } else { 503 }),
     })
     .await;
-    let Some((world, mut notices, [first, _])) = office(&receiver).await else { return };
+    let Some((world, notices, [first, _])) = begin(&receiver).await else { return };
     let options = CallbackOptions { attempts_max: 1_000, ..options() };
     // Its connection can be cut, and another is to be had only when the test says so.
     let backend = Arc::new(Mutex::new(0));
@@ -495,48 +490,28 @@ async fn a_node_that_was_away_ends_nothing() {
         }
     });
     let node_1 = DatabaseCallbacks::start(settings).unwrap();
-    let notices = waiting(move || {
-        notices.tell(&[(first, 5)]);
-        notices
-    })
-    .await;
+    let notices = notices.told(vec![(first, 5)]).await;
     receiver.await_seen(1, |_| true).await;
     let cut = *backend.lock().unwrap();
-    let node_2 = waiting({
-        let world = Arc::clone(&world);
-        move || {
-            let mut client = Client::connect(world.database.url(), NoTls).unwrap();
-            client.query_one("SELECT pg_terminate_backend($1, 10000)", &[&cut]).unwrap();
-            deliver(&world, 2, options)
-        }
+    let database = Arc::clone(&world.database);
+    waiting(move || {
+        database.sql().query_one("SELECT pg_terminate_backend($1, 10000)", &[&cut]).unwrap();
     })
     .await;
-    let node_2 = DatabaseCallbacks::start(node_2).unwrap();
+    let node_2 = DatabaseCallbacks::start(deliver(&world, 2, options)).unwrap();
     receiver.await_seen(3, |_| true).await;
     // Now it hears its yes, and comes back.
     yes.send_replace(true);
     back.send_replace(true);
-    waiting({
-        let world = Arc::clone(&world);
-        move || {
-            // It has looked at the leases when it counts itself among the living again.
-            world.await_count(
-                "SELECT count(*) FROM node WHERE role = 'callback' AND seen_until >= hub_clock()",
-                2,
-            );
-        }
-    })
-    .await;
+    // It has looked at the leases when it counts itself among the living again.
+    let living = "SELECT count(*) FROM node WHERE role = 'callback' AND seen_until >= hub_clock()";
+    world.await_count(living, 2).await;
     let so_far = receiver.seen.borrow().len();
     receiver.await_seen(so_far + 2, |_| true).await;
-    waiting({
-        let world = Arc::clone(&world);
-        move || world.await_count("SELECT count(*) FROM callback", 1)
-    })
-    .await;
+    world.await_count(CALLBACKS, 1).await;
     is_well.store(true, Ordering::Release);
+    world.await_count(CALLBACKS, 0).await;
     waiting(move || {
-        world.await_count("SELECT count(*) FROM callback", 0);
         node_1.finish();
         node_2.finish();
         drop(notices);

@@ -1,77 +1,37 @@
 //! Whatever is sent to the transfers paths, no handler panics, every answer is one of the standard, and a refusal
 //! at the edge stores nothing.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
-use axum::Router;
 use axum::body::Body;
-use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode};
-use holdfast_api::{Edge, router};
-use holdfast_domain::command::{Admin, Command};
-use holdfast_domain::participants::Name;
-use holdfast_domain::records::Sealed;
+use axum::http::{HeaderName, HeaderValue, Method, Request};
 use holdfast_engine::clock::{Clock, SystemClock};
-use holdfast_hub::limits::HubOptions;
-use holdfast_hub::{EmbeddedEngine, Hub, HubHandle, Opened, Submission};
-use holdfast_log::{LogId, RealFs, SegmentOptions};
-use http_body_util::BodyExt;
-use metrics_exporter_prometheus::PrometheusBuilder;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use tower::ServiceExt;
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::world::{Heard, World};
+
+/// The hub of the random cases; they come one after another.
+static WORLD: LazyLock<(Runtime, World)> = LazyLock::new(world);
 
 /// A hub with two participants.
-struct World {
-    router: Router,
-    hub: HubHandle,
-    runtime: tokio::runtime::Runtime,
-    _running: Hub,
-    _folder: tempfile::TempDir,
+fn world() -> (Runtime, World) {
+    let (runtime, world) = (Builder::new_current_thread().enable_all().build().unwrap(), World::new());
+    for name in ["payerfsp", "payeefsp"] {
+        let participant = json!({"name": name, "currency": "USD"});
+        runtime.block_on(world.post("/participants", participant)).json(201);
+    }
+    (runtime, world)
 }
 
-/// The one of the random cases; they come one after another.
-static WORLD: LazyLock<World> = LazyLock::new(World::new);
-
-impl World {
-    fn new() -> World {
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let opened =
-            Opened::open(Arc::new(RealFs), folder.path(), SegmentOptions::default(), LogId([7; 16])).unwrap();
-        let running = Hub::start(opened, Arc::new(SystemClock::new()), HubOptions::default()).unwrap();
-        let hub = running.handle();
-        let metrics = PrometheusBuilder::new().build_recorder().handle();
-        let router = router(Edge::new(Arc::new(EmbeddedEngine::new(hub.clone())), metrics));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let world = World { router, hub, runtime, _running: running, _folder: folder };
-        for name in ["payerfsp", "payeefsp"] {
-            let (name, currency) = (Name::new(name).unwrap(), "USD".parse().unwrap());
-            world.submit(Command::Admin(Admin::CreateParticipant { name, currency }));
-        }
-        world
-    }
-
-    fn submit(&self, command: Command) {
-        let (send, receive) = std::sync::mpsc::channel();
-        let answer = Box::new(move |outcomes| send.send(outcomes).unwrap());
-        self.hub.submit(Submission::new(Sealed::of(&[command]), answer)).unwrap();
-        receive.recv().unwrap().unwrap();
-    }
-
-    /// Records in the log.
-    fn records(&self) -> u64 {
-        let (send, receive) = std::sync::mpsc::channel();
-        self.hub.ask(Box::new(move |core| send.send(core.counts().records).unwrap())).unwrap();
-        receive.recv().unwrap()
-    }
-
-    fn answer(&self, request: Request<Body>) -> (StatusCode, Vec<u8>) {
-        self.runtime.block_on(async {
-            let response = self.router.clone().oneshot(request).await.unwrap();
-            let status = response.status();
-            (status, response.into_body().collect().await.unwrap().to_bytes().to_vec())
-        })
-    }
+/// Records in the log.
+fn records(world: &World) -> u64 {
+    let (send, receive) = std::sync::mpsc::channel();
+    world.hub.ask(Box::new(move |core| send.send(core.counts().records).unwrap())).unwrap();
+    receive.recv().unwrap()
 }
 
 /// A request with what was made up for it.
@@ -85,19 +45,22 @@ struct Made {
 
 const ID: &str = "b51ec534-ee48-4575-b6a9-ead2955b8069";
 
+const MEDIA_TYPE: &str = "application/vnd.interoperability.transfers+json;version=1.1";
+
+/// The headers of the payer's messages.
+pub(crate) const HEADERS: [(&str, &str); 4] = [
+    ("accept", MEDIA_TYPE),
+    ("content-type", MEDIA_TYPE),
+    ("date", "Tue, 15 Nov 1994 08:12:31 GMT"),
+    ("fspiop-source", "payerfsp"),
+];
+
 fn good_headers() -> Vec<(&'static str, Vec<u8>)> {
-    let media = "application/vnd.interoperability.transfers+json;version=1.1";
-    [
-        ("accept", media),
-        ("content-type", media),
-        ("date", "Tue, 15 Nov 1994 08:12:31 GMT"),
-        ("fspiop-source", "payerfsp"),
-    ]
-    .map(|(name, value)| (name, value.as_bytes().to_vec()))
-    .into()
+    HEADERS.map(|(name, value)| (name, value.as_bytes().to_vec())).into()
 }
 
-const GOOD_BODIES: [&str; 3] = [
+/// A prepare, a fulfil and an abort.
+pub(crate) const GOOD_BODIES: [&str; 3] = [
     r#"{"transferId":"b51ec534-ee48-4575-b6a9-ead2955b8069","payeeFsp":"payeefsp","payerFsp":"payerfsp","amount":{"currency":"USD","amount":"12.5"},"ilpPacket":"AYIBgQ","condition":"fH9pAYDQbmoZLPbvv3CSW2RfjU4jvM4ApG_fqGnR7Xs","expiration":"2030-11-15T08:24:36.120Z","extensionList":{"extension":[{"key":"a","value":"b"}]}}"#,
     r#"{"fulfilment":"mhPUT9ZAwd-BXLfeSd7-YPh46rBWRNBiTCSWjpku90s","transferState":"COMMITTED"}"#,
     r#"{"errorInformation":{"errorCode":"5104","errorDescription":"no"}}"#,
@@ -224,18 +187,18 @@ proptest! {
     #[test]
     fn nothing_panics_and_a_refusal_stores_nothing(made in any_request()) {
         let Some(request) = made.build() else { return Ok(()) };
-        let world = &*WORLD;
-        let before = world.records();
-        let (status, body) = world.answer(request);
-        let stored = world.records() - before;
+        let (runtime, world) = &*WORLD;
+        let before = records(world);
+        let Heard { status, text, .. } = runtime.block_on(world.call(request));
+        let stored = records(world) - before;
         let known = [200, 202, 400, 404, 405, 406, 501];
-        prop_assert!(known.contains(&status.as_u16()), "{status}");
-        if matches!(status.as_u16(), 400 | 405 | 406 | 501) {
-            prop_assert_eq!(stored, 0, "{}: {}", status, String::from_utf8_lossy(&body));
+        prop_assert!(known.contains(&status), "{status}");
+        if matches!(status, 400 | 405 | 406 | 501) {
+            prop_assert_eq!(stored, 0, "{}: {}", status, text);
         }
         prop_assert!(stored <= 1);
-        if status.is_client_error() && made.method != Method::HEAD {
-            let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        if (400..500).contains(&status) && made.method != Method::HEAD {
+            let body: Value = serde_json::from_str(&text).unwrap();
             let error = &body["errorInformation"];
             prop_assert_eq!(error["errorCode"].as_str().map(str::len), Some(4), "{}", body);
             let length = error["errorDescription"].as_str().map_or(0, |text| text.chars().count());
@@ -246,7 +209,7 @@ proptest! {
 
 #[test]
 fn the_headers_and_bodies_that_are_spoiled_are_good_ones() {
-    let world = World::new();
+    let (runtime, world) = world();
     for (method, path, body, status) in [
         (Method::POST, "/transfers".to_owned(), GOOD_BODIES[0], 202),
         (Method::PUT, format!("/transfers/{ID}"), GOOD_BODIES[1], 200),
@@ -254,9 +217,8 @@ fn the_headers_and_bodies_that_are_spoiled_are_good_ones() {
         (Method::GET, format!("/transfers/{ID}"), "", 202),
     ] {
         let made = Made { method, path, headers: good_headers(), body: body.as_bytes().to_vec() };
-        let (answered, body) = world.answer(made.build().unwrap());
-        assert_eq!(answered.as_u16(), status, "{made:?}: {}", String::from_utf8_lossy(&body));
-        assert!(body.is_empty());
+        let heard = runtime.block_on(world.call(made.build().unwrap()));
+        assert_eq!((heard.status, heard.text.as_str()), (status, ""), "{made:?}");
     }
     assert!(SystemClock::new().read().wall < 1_920_961_476_120, "the sample's expiration is ahead");
 }

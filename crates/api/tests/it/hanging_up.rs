@@ -1,78 +1,42 @@
 //! A client that waits for tokens and hangs up: its wait is called off, and its place in the queue is free.
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::io::Read;
+use std::net::{Shutdown, TcpStream};
+use std::time::Instant;
 
-use holdfast_api::{Edge, ServeOptions, router, serve};
-use holdfast_engine::clock::SystemClock;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::tokens::TokenOptions;
-use holdfast_hub::{EmbeddedEngine, Hub, HubHandle, Opened};
-use holdfast_log::{LogId, RealFs, SegmentOptions};
 use serde_json::json;
-use tokio::net::TcpListener;
 
-/// Far shorter than the minute that the clients would wait.
-const DEADLINE: Duration = Duration::from_secs(10);
+use crate::world::{PATIENCE, Served};
 
-/// A hub behind a real socket, with a queue of one place and a wallet of one token, which somebody holds.
-struct Served {
-    address: SocketAddr,
-    hub: HubHandle,
-    _runtime: tokio::runtime::Runtime,
-    _running: Hub,
-    _folder: tempfile::TempDir,
+/// A hub with a queue of one place and a wallet of one token, which somebody holds.
+fn served() -> Served {
+    let tokens = TokenOptions { waiters_max: 1, ..TokenOptions::default() };
+    let served = Served::start(HubOptions { tokens, ..HubOptions::default() });
+    let token = json!({"wallet": "w", "currency": "EUR", "quantity": "100"});
+    served.answered("POST /tokens/issue", &json!({"tokens": [token]}).to_string(), "201");
+    served.answered("POST /tokens/select", &select("holder", 0), "200");
+    served
 }
 
 impl Served {
-    fn start() -> Served {
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let segments = SegmentOptions { segment_bytes: 1 << 20, ..SegmentOptions::default() };
-        let opened = Opened::open(Arc::new(RealFs), folder.path(), segments, LogId([3; 16])).unwrap();
-        let tokens = TokenOptions { waiters_max: 1, ..TokenOptions::default() };
-        let options = HubOptions { tokens, ..HubOptions::default() };
-        let running = Hub::start(opened, Arc::new(SystemClock::new()), options).unwrap();
-        let hub = running.handle();
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-        let runtime = runtime.unwrap();
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
-        let address = listener.local_addr().unwrap();
-        let edge = router(Edge::new(Arc::new(EmbeddedEngine::new(hub.clone())), crate::metrics()));
-        runtime.spawn(serve(listener, edge, ServeOptions::default(), std::future::pending()));
-        let served = Served { address, hub, _runtime: runtime, _running: running, _folder: folder };
-        let token = json!({"wallet": "w", "currency": "EUR", "quantity": "100"});
-        served.answered("POST /tokens/issue", &json!({"tokens": [token]}).to_string(), "201");
-        served.answered("POST /tokens/select", &select("holder", 0), "200");
-        served
-    }
-
-    /// Sends a request and leaves the answer to come.
-    fn send(&self, request: &str, body: &str) -> TcpStream {
-        let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(DEADLINE)).unwrap();
-        let length = body.len();
-        let head = format!(
-            "{request} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n\
-             Content-Length: {length}\r\n\r\n{body}"
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        stream
+    fn ask(&self, request: &str, body: &str) -> TcpStream {
+        self.send(request, "application/json", body.as_bytes())
     }
 
     #[track_caller]
     fn answered(&self, request: &str, body: &str, status: &str) {
-        let answer = rest_of(self.send(request, body));
+        let answer = rest_of(self.ask(request, body));
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request} {body}: {answer}");
     }
 
-    /// Until as many wait.
+    /// Until as many wait. That is far shorter than the minute that the clients would wait.
     #[track_caller]
     fn wait_until_waiting(&self, count: u64) {
-        let deadline = Instant::now() + DEADLINE;
+        let deadline = Instant::now() + PATIENCE;
         loop {
-            let waiting = self.hub.tokens().counters().waiting;
+            let waiting = self.world.hub.tokens().counters().waiting;
             if waiting == count {
                 return;
             }
@@ -99,9 +63,9 @@ fn rest_of(mut stream: TcpStream) -> String {
 
 #[test]
 fn who_hangs_up_leaves_the_queue() {
-    let served = Served::start();
+    let served = served();
     let waits = |spender: &str| {
-        let stream = served.send("POST /tokens/select", &select(spender, 60_000));
+        let stream = served.ask("POST /tokens/select", &select(spender, 60_000));
         served.wait_until_waiting(1);
         // The only place is taken.
         served.answered("POST /tokens/select", &select("too-late", 60_000), "503");

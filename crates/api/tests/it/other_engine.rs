@@ -1,4 +1,4 @@
-//! The edge before an engine that is no hub: a node of the cluster as a script.
+//! The edge before an engine that is no hub: a node of the database profile as a script.
 
 use std::sync::{Arc, Mutex};
 
@@ -25,6 +25,9 @@ use holdfast_engine::{
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tower::ServiceExt;
+
+use crate::fspiop_takes_anything::{GOOD_BODIES, HEADERS};
+use crate::world::{assert_has, metrics};
 
 /// Two participants with an account each.
 struct Rows(Vec<Participant>, Vec<Account>);
@@ -249,7 +252,7 @@ impl Node {
 
     fn of(script: Script) -> Node {
         let script = Arc::new(script);
-        Node { router: router(Edge::new(script.clone(), crate::metrics())), script }
+        Node { router: router(Edge::new(script.clone(), metrics())), script }
     }
 
     fn given(&self) -> Vec<Given> {
@@ -276,25 +279,6 @@ impl Node {
         let (status, body) = self.send("GET", path, &[], Vec::new()).await;
         (status.as_u16(), serde_json::from_slice(&body).unwrap())
     }
-}
-
-const FSPIOP: [(&str, &str); 4] = [
-    ("accept", "application/vnd.interoperability.transfers+json;version=1.1"),
-    ("content-type", "application/vnd.interoperability.transfers+json;version=1.1"),
-    ("date", "Tue, 15 Nov 1994 08:12:31 GMT"),
-    ("fspiop-source", "payerfsp"),
-];
-
-fn body(extensions: &Value) -> Vec<u8> {
-    let mut body = json!({
-        "transferId": "b51ec534-ee48-4575-b6a9-ead2955b8069", "payeeFsp": "payeefsp", "payerFsp": "payerfsp",
-        "amount": {"currency": "USD", "amount": "12.5"}, "ilpPacket": "AYIBgQ",
-        "condition": "fH9pAYDQbmoZLPbvv3CSW2RfjU4jvM4ApG_fqGnR7Xs", "expiration": "2030-11-15T08:24:36.120Z",
-    });
-    if !extensions.is_null() {
-        body["extensionList"] = json!({"extension": extensions});
-    }
-    body.to_string().into_bytes()
 }
 
 #[tokio::test]
@@ -333,24 +317,22 @@ async fn what_the_hub_never_has_is_the_callers_mistake() {
         assert_eq!((status.as_u16(), code), (400, &json!("3100")), "{verb} {path}: {answer}");
     }
     let (_, accounts) = node.get("/participants/payerfsp/accounts?amounts=strings").await;
-    assert_eq!((&accounts[0]["value"], &accounts[0]["reservedValue"]), (&json!("0"), &json!("0")));
+    assert_has(&accounts[0], &json!({"value": "0", "reservedValue": "0"}));
 }
 
 #[tokio::test]
 async fn who_does_not_wait_is_answered_when_the_log_has_it() {
     let node = Node::new(false);
     let path = "/transfers/b51ec534-ee48-4575-b6a9-ead2955b8069";
-    let fulfil =
-        br#"{"fulfilment":"mhPUT9ZAwd-BXLfeSd7-YPh46rBWRNBiTCSWjpku90s","transferState":"COMMITTED"}"#;
-    let abort = br#"{"errorInformation":{"errorCode":"5104","errorDescription":"no"}}"#;
+    let [prepare, fulfil, abort] = GOOD_BODIES;
     let error = format!("{path}/error");
     for (verb, path, body, status) in [
-        ("POST", "/transfers", body(&Value::Null), 202),
-        ("PUT", path, fulfil.to_vec(), 200),
-        ("PUT", error.as_str(), abort.to_vec(), 200),
-        ("GET", path, Vec::new(), 202),
+        ("POST", "/transfers", prepare, 202),
+        ("PUT", path, fulfil, 200),
+        ("PUT", error.as_str(), abort, 200),
+        ("GET", path, "", 202),
     ] {
-        let (answered, _) = node.send(verb, path, &FSPIOP, body.clone()).await;
+        let (answered, _) = node.send(verb, path, &HEADERS, body.into()).await;
         assert_eq!(answered.as_u16(), status, "{verb} {path}");
         let given = node.given();
         assert!(
@@ -358,9 +340,9 @@ async fn who_does_not_wait_is_answered_when_the_log_has_it() {
             "{verb} {path}: {given:?}"
         );
         if verb != "GET" {
-            let mut waiting = FSPIOP.to_vec();
+            let mut waiting = HEADERS.to_vec();
             waiting.push(("prefer", "wait=5"));
-            let (answered, answer) = node.send(verb, path, &waiting, body).await;
+            let (answered, answer) = node.send(verb, path, &waiting, body.into()).await;
             assert_eq!(answered.as_u16(), 200, "{verb} {path}");
             let answer: Value = serde_json::from_slice(&answer).unwrap();
             assert_eq!(answer["state"], "RESERVED");
@@ -394,14 +376,14 @@ async fn who_waits_for_a_while_is_answered_when_it_is_over() {
         reserved_value: OptionalBalance::NONE,
         final_value: OptionalBalance::NONE,
     };
-    let mut waiting = FSPIOP.to_vec();
+    let mut waiting = HEADERS.to_vec();
     waiting.push(("prefer", "wait=0"));
     for (row, down, told) in [
         (Some(row), false, json!({"state": "RECEIVED_PREPARE", "transferState": "RECEIVED"})),
         (None, false, Value::Null),
     ] {
         let node = Node::of(Script { slow: Some(Mutex::default()), row, down, ..Script::default() });
-        let (status, answer) = node.send("POST", "/transfers", &waiting, body(&Value::Null)).await;
+        let (status, answer) = node.send("POST", "/transfers", &waiting, GOOD_BODIES[0].into()).await;
         assert_eq!(status, StatusCode::ACCEPTED);
         let answer: Value = serde_json::from_slice(&answer).unwrap_or(Value::Null);
         assert_eq!((&answer["state"], &answer["transferState"]), (&told["state"], &told["transferState"]));
@@ -409,10 +391,10 @@ async fn who_waits_for_a_while_is_answered_when_it_is_over() {
     }
     // One that is decided in time is told so.
     let node = Node::new(false);
-    let (status, _) = node.send("POST", "/transfers", &waiting[..4], body(&Value::Null)).await;
+    let (status, _) = node.send("POST", "/transfers", &waiting[..4], GOOD_BODIES[0].into()).await;
     assert_eq!(status, StatusCode::ACCEPTED);
     waiting[4] = ("prefer", "wait=5");
-    let (status, _) = node.send("POST", "/transfers", &waiting, body(&Value::Null)).await;
+    let (status, _) = node.send("POST", "/transfers", &waiting, GOOD_BODIES[0].into()).await;
     assert_eq!(status, StatusCode::OK);
 }
 
@@ -422,8 +404,8 @@ async fn dead_letters_are_those_of_the_engine() {
     let (status, page) = node.get("/hub/dead-letters?participant=payeefsp&after=4&limit=1").await;
     assert_eq!((status, &page["next"]), (200, &json!("5")));
     let letter = &page["deadLetters"][0];
-    assert_eq!((&letter["number"], &letter["participant"]), (&json!(5), &json!("payeefsp")));
-    assert_eq!((&letter["lastError"], &letter["attempts"]), (&json!("nobody listens"), &json!(9)));
+    assert_has(letter, &json!({"number": 5, "participant": "payeefsp"}));
+    assert_has(letter, &json!({"lastError": "nobody listens", "attempts": 9}));
     assert_eq!(letter["transferId"], TransferId(7).to_string());
     let post = async |path: &str| {
         let (status, body) = node.send("POST", path, &[], Vec::new()).await;
@@ -440,10 +422,10 @@ async fn dead_letters_are_those_of_the_engine() {
 async fn names_are_asked_for_one_by_one_and_once() {
     let node = Node::new(false);
     let names = ["payerfsp", "payeefsp"].map(|name| Given::Ask(Whose::Named(Name::new(name).unwrap())));
-    node.send("POST", "/transfers", &FSPIOP, body(&Value::Null)).await;
+    node.send("POST", "/transfers", &HEADERS, GOOD_BODIES[0].into()).await;
     let [payer, payee] = names;
     assert_eq!(node.given(), [payer, payee, Given::Take(1)]);
-    node.send("POST", "/transfers", &FSPIOP, body(&Value::Null)).await;
+    node.send("POST", "/transfers", &HEADERS, GOOD_BODIES[0].into()).await;
     assert_eq!(node.given(), [Given::Take(1)]);
 }
 
@@ -453,7 +435,10 @@ async fn tokens_and_shop_are_refused_before_anything_is_written() {
     let wallets = json!([
         {"key": "holdfast.payerWallet", "value": "payerfsp"}, {"key": "holdfast.payeeWallet", "value": "w"},
     ]);
-    let (status, answer) = node.send("POST", "/transfers", &FSPIOP, body(&wallets)).await;
+    let mut prepare: Value = serde_json::from_str(GOOD_BODIES[0]).unwrap();
+    prepare["extensionList"]["extension"] = wallets;
+    let body = prepare.to_string().into_bytes();
+    let (status, answer) = node.send("POST", "/transfers", &HEADERS, body).await;
     assert_eq!(status, StatusCode::BAD_REQUEST, "{}", String::from_utf8_lossy(&answer));
     let order = CheckoutOrder { order: "o".parse().unwrap(), deadline_ms: 10_000, key: None, chosen: None };
     let records = Sealed::of(&[Command::Shop(Box::new(ShopCommand::Checkout(order)))]);

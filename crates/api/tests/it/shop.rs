@@ -6,89 +6,13 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{Method, Request};
 use holdfast_hub::limits::HubOptions;
-use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use tower::ServiceExt;
 
 use crate::guarded::Guarded;
-use crate::tokens::World;
-
-const JSON: &str = "application/json";
-const TEXT: &str = "text/plain; charset=utf-8";
-
-/// An answer as it came.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Heard {
-    pub(crate) status: u16,
-    pub(crate) media_type: String,
-    pub(crate) later: bool,
-    pub(crate) text: String,
-}
-
-impl Heard {
-    /// A good answer in JSON.
-    #[track_caller]
-    pub(crate) fn json(&self, status: u16) -> Value {
-        assert_eq!((self.status, self.media_type.as_str()), (status, JSON), "{}", self.text);
-        serde_json::from_str(&self.text).unwrap()
-    }
-
-    /// An answer in text, as the course has it.
-    #[track_caller]
-    pub(crate) fn text(&self, status: u16) -> &str {
-        assert_eq!((self.status, self.media_type.as_str()), (status, TEXT), "{}", self.text);
-        assert_eq!(self.later, status == 429 || status == 503);
-        assert!(!self.text.is_empty());
-        &self.text
-    }
-
-    /// A problem.
-    #[track_caller]
-    pub(crate) fn problem(&self, status: u16, name: &str) -> Value {
-        assert_eq!(self.status, status, "{}", self.text);
-        assert_eq!(self.media_type, "application/problem+json", "{}", self.text);
-        let body: Value = serde_json::from_str(&self.text).unwrap();
-        assert_eq!(body["type"], format!("/problems/{name}"), "{body}");
-        assert_eq!(body["status"], status);
-        assert_eq!(self.later, status == 429 || status == 503, "{body}");
-        for member in ["title", "detail"] {
-            assert!(body[member].as_str().is_some_and(|text| !text.is_empty()), "{member}");
-        }
-        body
-    }
-
-    /// A refusal under `/hub`.
-    #[track_caller]
-    pub(crate) fn refused(&self, status: u16, code: &str) -> String {
-        let body = self.json(status);
-        assert_eq!(body["errorInformation"]["errorCode"], code, "{body}");
-        body["errorInformation"]["errorDescription"].as_str().unwrap().to_owned()
-    }
-}
+use crate::world::{Heard, World, assert_has, until};
 
 impl World {
-    pub(crate) async fn call(&self, request: Request<Body>) -> Heard {
-        let response = self.router.clone().oneshot(request).await.unwrap();
-        let (head, body) = response.into_parts();
-        let media_type = head.headers.get("content-type").map(|value| value.to_str().unwrap().to_owned());
-        let bytes = body.collect().await.unwrap().to_bytes();
-        Heard {
-            status: head.status.as_u16(),
-            media_type: media_type.unwrap_or_default(),
-            later: head.headers.contains_key("retry-after"),
-            text: String::from_utf8(bytes.to_vec()).unwrap(),
-        }
-    }
-
-    pub(crate) async fn posted(&self, path: &str) -> Heard {
-        self.call(Request::post(path).body(Body::empty()).unwrap()).await
-    }
-
-    pub(crate) async fn got(&self, path: &str) -> Heard {
-        self.call(Request::get(path).body(Body::empty()).unwrap()).await
-    }
-
     async fn with_key(&self, path: &str, key: &str) -> Heard {
         self.call(Request::post(path).header("Idempotency-Key", key).body(Body::empty()).unwrap()).await
     }
@@ -117,6 +41,26 @@ impl World {
             self.posted(&format!("/shop/orders/addItem/{order}/{item}/{quantity}")).await.json(200);
         }
         order
+    }
+
+    /// A checkout under `/shop`, with that query.
+    pub(crate) async fn checkout(&self, order: &str, query: &str) -> Heard {
+        self.posted(&format!("/shop/orders/checkout/{order}{query}")).await
+    }
+
+    /// What an outside side says about a try.
+    pub(crate) async fn say(&self, order: &str, tr: &str, side: &str, outcome: &str) -> Heard {
+        self.post(&format!("/hub/checkouts/{order}/{tr}/{side}"), json!({"outcome": outcome})).await
+    }
+
+    /// The order, as its checkouts see it.
+    pub(crate) async fn shown(&self, order: &str) -> Value {
+        self.got(&format!("/hub/checkouts/{order}")).await.json(200)
+    }
+
+    /// The same, once it is in that state.
+    pub(crate) async fn until_it_is(&self, state: &str, order: &str) -> Value {
+        until(state, async || Some(self.shown(order).await).filter(|shown| shown["state"] == state)).await
     }
 
     pub(crate) async fn credit(&self, user: &str) -> u64 {
@@ -189,7 +133,7 @@ async fn the_same_under_shop_in_json() {
     assert_eq!(world.posted(&format!("/shop/payment/pay/{user}/5")).await.json(200), shown(10));
     let short =
         world.posted(&format!("/shop/payment/pay/{user}/11")).await.problem(402, "insufficient-credit");
-    assert_eq!((&short["user"], &short["credit"]), (&json!(user), &json!(10)));
+    assert_has(&short, &json!({"user": user, "credit": 10}));
     assert_eq!(world.got(&format!("/shop/payment/find_user/{user}")).await.json(200), shown(10));
 
     let made = world.posted("/shop/stock/item/create/5").await.json(201);
@@ -200,7 +144,7 @@ async fn the_same_under_shop_in_json() {
     assert_eq!(world.posted(&format!("/shop/stock/subtract/{item}/8")).await.json(200), shown(1));
     let short =
         world.posted(&format!("/shop/stock/subtract/{item}/2")).await.problem(402, "insufficient-stock");
-    assert_eq!((&short["item"], &short["stock"]), (&json!(item), &json!(1)));
+    assert_has(&short, &json!({"item": item, "stock": 1}));
     assert_eq!(world.got(&format!("/shop/stock/find/{item}")).await.json(200), shown(1));
 
     let made = world.posted(&format!("/shop/orders/create/{user}")).await.json(201);
@@ -210,18 +154,12 @@ async fn the_same_under_shop_in_json() {
         json!({"order_id": order, "paid": false, "items": [], "user_id": user, "total_cost": 0, "state": "not_paid", "tr": null})
     );
     let filled = world.posted(&format!("/shop/orders/addItem/{order}/{item}/3")).await.json(200);
-    assert_eq!((&filled["items"], &filled["total_cost"]), (&json!([[item, 3]]), &json!(15)));
+    assert_has(&filled, &json!({"items": [[item, 3]], "total_cost": 15}));
     let checkout = format!("/shop/orders/checkout/{order}");
     let both = world.posted(&checkout).await.problem(402, "payment-and-stock-refused");
-    assert_eq!(
-        (&both["order"], &both["tr"], &both["state"], &both["why"]),
-        (&json!(order), &json!(1), &json!("not_paid"), &json!("both"))
-    );
+    assert_has(&both, &json!({"order": order, "tr": 1, "state": "not_paid", "why": "both"}));
     let found = world.got(&format!("/shop/orders/find/{order}")).await.json(200);
-    assert_eq!(
-        (&found["state"], &found["tr"], &found["why"]),
-        (&json!("not_paid"), &json!(1), &json!("both"))
-    );
+    assert_has(&found, &json!({"state": "not_paid", "tr": 1, "why": "both"}));
     world.posted(&format!("/shop/stock/add/{item}/2")).await.json(200);
     assert_eq!(world.posted(&checkout).await.problem(402, "payment-refused")["why"], "pay");
     assert_eq!(world.stock(item).await, 3, "given back before the answer");
@@ -240,7 +178,7 @@ async fn the_same_under_shop_in_json() {
         json!({"order_id": order, "paid": true, "items": [[item, 3]], "user_id": user, "total_cost": 15, "state": "paid", "tr": 4})
     );
     let late = world.posted(&format!("/shop/orders/addItem/{order}/{item}/1")).await.problem(409, "not-now");
-    assert_eq!((&late["order"], &late["state"], &late["tr"]), (&json!(order), &json!("paid"), &json!(4)));
+    assert_has(&late, &json!({"order": order, "state": "paid", "tr": 4}));
 }
 
 #[tokio::test]
@@ -262,7 +200,7 @@ async fn many_rows_at_once_in_both_dialects() {
     world.got("/payment/find_user/5000").await.text(400);
     assert_eq!(world.got("/stock/find/9").await.json(200), json!({"stock": 1_000_000, "price": 7}));
     let order = world.got("/orders/find/4999").await.json(200);
-    assert_eq!((&order["total_cost"], &order["paid"]), (&json!(14), &json!(false)));
+    assert_has(&order, &json!({"total_cost": 14, "paid": false}));
     for line in order["items"].as_array().unwrap() {
         assert_eq!(line[1], 1);
         assert!(line[0].as_str().unwrap().parse::<u32>().unwrap() < 10);
@@ -332,7 +270,7 @@ async fn what_is_not_there_or_no_number_is_refused_in_both_dialects() {
     // Nothing of this has changed anything.
     assert_eq!((world.credit(&user).await, world.stock(&item).await), (i64::MAX.unsigned_abs(), 1));
     let shown = world.got(&format!("/orders/find/{order}")).await.json(200);
-    assert_eq!((&shown["items"], &shown["total_cost"]), (&json!([[item, 1]]), &json!(5)));
+    assert_has(&shown, &json!({"items": [[item, 1]], "total_cost": 5}));
     for query in ["deadlineMs=0", "deadlineMs=86400001", "waitMs=60001", "waitMs=x"] {
         let refused = world.posted(&format!("/shop/orders/checkout/{order}?{query}")).await;
         refused.problem(422, "invalid-number");

@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::{Request, StatusCode};
+use axum::http::StatusCode;
 use axum::routing::post;
 use holdfast_api::{ServeOptions, serve};
 use holdfast_delivery::options::CallbackOptions;
@@ -18,10 +17,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::shop::Heard;
-use crate::tokens::World;
-
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::shop_outside::{STOCK, Shop};
+use crate::world::{PATIENCE, World, assert_has, until};
 
 /// How a participant answers.
 enum Script {
@@ -92,26 +89,10 @@ fn calls(world: &World, payment: Option<SocketAddr>, stock: Option<SocketAddr>) 
     ShopCalls::start(world.hub.shop(), addresses, options, None, nowhere).unwrap()
 }
 
-/// A world with these sides outside and an order of two for 10, by a user with 100.
-async fn shop(outside: Sides) -> (World, String) {
-    let world = World::new();
-    world.hub.shop().set_outside(outside).await.unwrap();
-    let (user, item) = (world.user(100).await, world.item(5, 100).await);
-    let order = world.order(&user, &[(&item, 2)]).await;
+async fn shop(outside: Sides) -> (Arc<World>, String) {
+    let Shop { world, order, .. } = Shop::with(outside).await;
     (world, order)
 }
-
-async fn checkout(world: &World, order: &str, query: &str) -> Heard {
-    world.posted(&format!("/shop/orders/checkout/{order}{query}")).await
-}
-
-async fn say(world: &World, order: &str, side: &str, outcome: &str) -> Value {
-    let body = Body::from(json!({"outcome": outcome}).to_string());
-    let request = Request::post(format!("/hub/checkouts/{order}/1/{side}")).body(body).unwrap();
-    world.call(request).await.json(200)
-}
-
-const STOCK: Sides = Sides { pay: false, stock: true };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_sides_answer_at_once() {
@@ -119,11 +100,11 @@ async fn both_sides_answer_at_once() {
     let (pay, mut pay_asks) = participant(Vec::new(), r#"{"outcome":"psucc"}"#).await;
     let (stock, mut stock_asks) = participant(Vec::new(), r#"{"outcome":"ssucc"}"#).await;
     let mut calls = calls(&world, Some(pay), Some(stock));
-    let paid = checkout(&world, &order, "").await.json(200);
+    let paid = world.checkout(&order, "").await.json(200);
     assert_eq!(paid, json!({"order": order, "tr": 1, "state": "paid", "charged": true}));
     let asked = next(&mut pay_asks).await;
     assert_eq!(asked["key"], json!({"order_id": order, "tr_num": 1}));
-    assert_eq!((&asked["value"]["type"], &asked["value"]["amnt"]), (&json!("pay"), &json!(10)));
+    assert_has(&asked["value"], &json!({"type": "pay", "amnt": 10}));
     assert_eq!(next(&mut stock_asks).await["value"]["items"][0]["amnt"], 2);
     calls.end().await;
     assert!(pay_asks.try_recv().is_err() && stock_asks.try_recv().is_err(), "each was asked once");
@@ -142,7 +123,7 @@ async fn what_is_no_answer_is_asked_again_until_there_is_one() {
     ];
     let (stock, mut asks) = participant(script, r#"{"outcome":"ssucc"}"#).await;
     let _calls = calls(&world, None, Some(stock));
-    assert_eq!(checkout(&world, &order, "").await.json(200)["state"], "paid");
+    assert_eq!(world.checkout(&order, "").await.json(200)["state"], "paid");
     let first = next(&mut asks).await;
     for _ in 0..6 {
         assert_eq!(next(&mut asks).await, first, "the same each time");
@@ -157,7 +138,7 @@ async fn who_does_not_give_back_is_asked_until_it_has() {
     script.extend((0..40).map(|_| Script::Says(503, "")));
     let (stock, mut asks) = participant(script, r#"{"outcome":"asucc"}"#).await;
     let _calls = calls(&world, None, Some(stock));
-    checkout(&world, &order, "?waitMs=0&deadlineMs=600000").await.json(202);
+    world.checkout(&order, "?waitMs=0&deadlineMs=600000").await.json(202);
     assert_eq!(next_type(&mut asks).await, "sub");
     world.posted(&format!("/hub/checkouts/{order}/cancel")).await.json(200);
     let shown = world.got("/hub/checkouts?state=cancelling").await.json(200);
@@ -167,8 +148,8 @@ async fn who_does_not_give_back_is_asked_until_it_has() {
     while adds < 30 {
         adds += usize::from(next_type(&mut asks).await == "add");
     }
-    let shown = not_paid(&world, &order).await;
-    assert_eq!((&shown["why"], &shown["tr"]), (&json!("cancelled"), &json!(1)));
+    let shown = world.until_it_is("not_paid", &order).await;
+    assert_has(&shown, &json!({"why": "cancelled", "tr": 1}));
 }
 
 /// Nobody listens at the warehouse's address. Whoever waits sees why, until it answers.
@@ -179,20 +160,15 @@ async fn what_is_wrong_with_a_side_is_shown() {
     let nobody = listener.local_addr().unwrap();
     drop(listener);
     let mut calls_nobody = calls(&world, None, Some(nobody));
-    checkout(&world, &order, "?waitMs=0&deadlineMs=600000").await.json(202);
-    let shown = async {
-        loop {
-            let list = world.got("/hub/checkouts").await.json(200);
-            if list["checkouts"][0]["detail"].as_str().unwrap().contains("(cannot connect") {
-                return;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, shown).await.expect("it is shown");
-    let one = world.got(&format!("/hub/checkouts/{order}")).await.json(200);
+    world.checkout(&order, "?waitMs=0&deadlineMs=600000").await.json(202);
+    until("it is shown", async || {
+        let list = world.got("/hub/checkouts").await.json(200);
+        list["checkouts"][0]["detail"].as_str().unwrap().contains("(cannot connect").then_some(())
+    })
+    .await;
+    let one = world.shown(&order).await;
     assert!(one["detail"].as_str().unwrap().contains("(cannot connect"), "{one}");
-    let open = checkout(&world, &order, "?waitMs=1").await.problem(504, "checkout-open");
+    let open = world.checkout(&order, "?waitMs=1").await.problem(504, "checkout-open");
     assert!(open["detail"].as_str().unwrap().contains("(cannot connect"), "{open}");
     calls_nobody.end().await;
 
@@ -201,23 +177,9 @@ async fn what_is_wrong_with_a_side_is_shown() {
     let _calls = calls(&world, None, Some(stock));
     next(&mut asks).await;
     next(&mut asks).await;
-    let one = world.got(&format!("/hub/checkouts/{order}")).await.json(200);
+    let one = world.shown(&order).await;
     assert!(one["detail"].as_str().unwrap().starts_with("waits for stock since"), "{one}");
     assert!(!one["detail"].as_str().unwrap().contains("cannot connect"), "{one}");
-}
-
-/// The order, once it is decided as failed and all is given back.
-async fn not_paid(world: &World, order: &str) -> Value {
-    let settled = async {
-        loop {
-            let shown = world.got(&format!("/hub/checkouts/{order}")).await.json(200);
-            if shown["state"] == "not_paid" {
-                return shown;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, settled).await.expect("it ends")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -225,19 +187,19 @@ async fn who_answers_later_is_asked_until_then_and_not_after() {
     let (world, order) = shop(Sides::BOTH).await;
     let (stock, mut asks) = participant(Vec::new(), "{}").await;
     let mut calls = calls(&world, None, Some(stock));
-    checkout(&world, &order, "?waitMs=0").await.json(202);
+    world.checkout(&order, "?waitMs=0").await.json(202);
     assert_eq!(next_type(&mut asks).await, "sub");
     assert_eq!(next_type(&mut asks).await, "sub");
-    assert_eq!(say(&world, &order, "stock", "ssucc").await["waitsFor"], json!(["pay"]));
+    assert_eq!(world.say(&order, "1", "stock", "ssucc").await.json(200)["waitsFor"], json!(["pay"]));
     // One may be on its way. Then it is quiet, although the checkout is open: the courier has nothing left to ask.
     let settled =
         async { while tokio::time::timeout(Duration::from_millis(300), asks.recv()).await.is_ok() {} };
     tokio::time::timeout(PATIENCE, settled).await.expect("it is not asked for ever");
     // The payment side refuses, and what was taken is to be given back: that is asked at once.
-    assert_eq!(say(&world, &order, "pay", "pfail").await["state"], "cancelling");
+    assert_eq!(world.say(&order, "1", "pay", "pfail").await.json(200)["state"], "cancelling");
     let asked = next(&mut asks).await;
     assert_eq!((&asked["value"]["type"], &asked["key"]["tr_num"]), (&json!("add"), &json!(1)));
-    assert_eq!(say(&world, &order, "stock", "asucc").await["state"], "not_paid");
+    assert_eq!(world.say(&order, "1", "stock", "asucc").await.json(200)["state"], "not_paid");
     calls.end().await;
 }
 
@@ -248,15 +210,15 @@ async fn who_takes_too_late_is_asked_to_give_back_and_not_before_it_has_answered
     let script = vec![Script::Waits(told, r#"{"outcome":"ssucc"}"#)];
     let (stock, mut asks) = participant(script, r#"{"outcome":"asucc"}"#).await;
     let _calls = calls(&world, None, Some(stock));
-    checkout(&world, &order, "?waitMs=0").await.json(202);
+    world.checkout(&order, "?waitMs=0").await.json(202);
     assert_eq!(next_type(&mut asks).await, "sub");
     world.posted(&format!("/hub/checkouts/{order}/cancel")).await.json(200);
     assert!(asks.try_recv().is_err(), "one step at a time");
     tell.send(()).unwrap();
     assert_eq!(next_type(&mut asks).await, "add");
     // Whoever checks out now joins the cancelled try, or comes after it and begins another.
-    let shown = not_paid(&world, &order).await;
-    assert_eq!((&shown["why"], &shown["tr"]), (&json!("cancelled"), &json!(1)));
+    let shown = world.until_it_is("not_paid", &order).await;
+    assert_has(&shown, &json!({"why": "cancelled", "tr": 1}));
     assert!(asks.try_recv().is_err(), "it was given back once");
 }
 
@@ -267,11 +229,11 @@ async fn who_hangs_is_asked_to_give_back_at_the_deadline() {
     let script = vec![Script::Waits(told, r#"{"outcome":"ssucc"}"#)];
     let (stock, mut asks) = participant(script, r#"{"outcome":"asucc"}"#).await;
     let _calls = calls(&world, None, Some(stock));
-    checkout(&world, &order, "?waitMs=0&deadlineMs=300").await.json(202);
+    world.checkout(&order, "?waitMs=0&deadlineMs=300").await.json(202);
     assert_eq!(next_type(&mut asks).await, "sub");
     // An attempt may take longer than the patience of this test; the deadline comes before.
     assert_eq!(next_type(&mut asks).await, "add");
-    assert_eq!(not_paid(&world, &order).await["why"], "deadline");
+    assert_eq!(world.until_it_is("not_paid", &order).await["why"], "deadline");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -284,7 +246,7 @@ async fn what_was_open_before_the_start_is_asked() {
         orders.push(world.order(&user, &[(&item, 1)]).await);
     }
     for order in &orders {
-        checkout(&world, order, "?waitMs=0&deadlineMs=600000").await.json(202);
+        world.checkout(order, "?waitMs=0&deadlineMs=600000").await.json(202);
     }
     let (stock, mut asks) = participant(Vec::new(), r#"{"outcome":"ssucc"}"#).await;
     let _calls = calls(&world, None, Some(stock));
@@ -296,6 +258,6 @@ async fn what_was_open_before_the_start_is_asked() {
     orders.sort_unstable();
     assert_eq!(asked, orders, "each once");
     for order in &orders {
-        assert_eq!(checkout(&world, order, "").await.json(200)["tr"], 1);
+        assert_eq!(world.checkout(order, "").await.json(200)["tr"], 1);
     }
 }

@@ -1,7 +1,6 @@
 //! Checkouts with a side outside: they stay open, are seen, answered, cancelled, tried again, and end at their deadline.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
@@ -11,19 +10,18 @@ use holdfast_hub::limits::HubOptions;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::shop::Heard;
-use crate::tokens::World;
+use crate::world::{Heard, World, assert_has};
 
 /// A world with these sides outside, a user, an item, and an order of two for 10.
-struct Shop {
-    world: Arc<World>,
+pub(crate) struct Shop {
+    pub(crate) world: Arc<World>,
     user: String,
     item: String,
-    order: String,
+    pub(crate) order: String,
 }
 
 impl Shop {
-    async fn with(outside: Sides) -> Shop {
+    pub(crate) async fn with(outside: Sides) -> Shop {
         Shop::of(World::new(), outside).await
     }
 
@@ -50,27 +48,16 @@ impl Shop {
     }
 
     async fn shown(&self, order: &str) -> Value {
-        self.world.got(&format!("/hub/checkouts/{order}")).await.json(200)
+        self.world.shown(order).await
     }
 
     /// Waits until the order is in that state.
     async fn until(&self, order: &str, state: &str) -> Value {
-        let seen = async {
-            loop {
-                let shown = self.shown(order).await;
-                if shown["state"] == state {
-                    return shown;
-                }
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(10), seen).await.expect("the state is reached")
+        self.world.until_it_is(state, order).await
     }
 
     async fn say(&self, order: &str, tr: &str, side: &str, outcome: &str) -> Heard {
-        let body = json!({"outcome": outcome}).to_string();
-        let path = format!("/hub/checkouts/{order}/{tr}/{side}");
-        self.world.call(Request::post(path).body(Body::from(body)).unwrap()).await
+        self.world.say(order, tr, side, outcome).await
     }
 
     async fn rows(&self, query: &str) -> Vec<String> {
@@ -81,7 +68,7 @@ impl Shop {
 }
 
 const PAY: Sides = Sides { pay: true, stock: false };
-const STOCK: Sides = Sides { pay: false, stock: true };
+pub(crate) const STOCK: Sides = Sides { pay: false, stock: true };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_sides_answer_and_who_waits_is_told() {
@@ -89,9 +76,9 @@ async fn both_sides_answer_and_who_waits_is_told() {
     let order = shop.order.as_str();
     let waiting = shop.checkout(order, "?deadlineMs=590000", None);
     let row = shop.until(order, "pending").await;
-    assert_eq!(
-        (&row["order"], &row["tr"], &row["user"], &row["amount"], &row["waitsFor"]),
-        (&json!(order), &json!(1), &json!(shop.user), &json!("10"), &json!(["pay", "stock"]))
+    assert_has(
+        &row,
+        &json!({"order": order, "tr": 1, "user": shop.user, "amount": "10", "waitsFor": ["pay", "stock"]}),
     );
     let detail = row["detail"].as_str().unwrap();
     assert!(detail.starts_with("waits for pay and stock since 0 s, cancels in 9 min"), "{detail}");
@@ -101,25 +88,22 @@ async fn both_sides_answer_and_who_waits_is_told() {
     assert!(row.get("why").is_none());
     assert_eq!(shop.rows("").await, [order]);
     let found = shop.world.got(&format!("/shop/orders/find/{order}")).await.json(200);
-    assert_eq!((&found["state"], &found["waitsFor"]), (&json!("pending"), &json!(["pay", "stock"])));
+    assert_has(&found, &json!({"state": "pending", "waitsFor": ["pay", "stock"]}));
     // Items stand still while a checkout is open.
     let add = format!("/orders/addItem/{order}/{}/1", shop.item);
     shop.world.posted(&add).await.text(400);
     shop.world.posted(&format!("/shop{add}")).await.problem(409, "not-now");
 
     let heard = shop.say(order, "1", "pay", "psucc").await.json(200);
-    assert_eq!(
-        (&heard["counted"], &heard["state"], &heard["waitsFor"]),
-        (&json!(true), &json!("pending"), &json!(["stock"]))
-    );
+    assert_has(&heard, &json!({"counted": true, "state": "pending", "waitsFor": ["stock"]}));
     let again = shop.say(order, "1", "pay", "psucc").await.json(200);
-    assert_eq!((&again["counted"], &again["waitsFor"]), (&json!(false), &json!(["stock"])));
+    assert_has(&again, &json!({"counted": false, "waitsFor": ["stock"]}));
     let heard = shop.say(order, "1", "stock", "ssucc").await.json(200);
     assert_eq!(heard, json!({"counted": true, "order": order, "tr": 1, "state": "paid", "charged": true}));
     let paid = json!({"order": order, "tr": 1, "state": "paid", "charged": true});
     assert_eq!(waiting.await.unwrap().json(200), paid);
     let late = shop.say(order, "1", "stock", "ssucc").await.json(200);
-    assert_eq!((&late["counted"], &late["state"]), (&json!(false), &json!("paid")));
+    assert_has(&late, &json!({"counted": false, "state": "paid"}));
     assert!(shop.rows("").await.is_empty());
     let shown = shop.shown(order).await;
     assert_eq!(shown, json!({"order": order, "tr": 1, "state": "paid", "user": shop.user, "amount": "10"}));
@@ -138,10 +122,7 @@ async fn a_failure_goes_out_when_all_is_given_back() {
     assert_eq!(shop.world.credit(&shop.user).await, 90);
     shop.say(order, "1", "pay", "psucc").await.refused(409, "3100");
     let heard = shop.say(order, "1", "stock", "sfail").await.json(200);
-    assert_eq!(
-        (&heard["counted"], &heard["state"], &heard["why"]),
-        (&json!(true), &json!("not_paid"), &json!("stock"))
-    );
+    assert_has(&heard, &json!({"counted": true, "state": "not_paid", "why": "stock"}));
     waiting.await.unwrap().problem(402, "stock-refused");
     assert_eq!(shop.world.credit(&shop.user).await, 100);
 
@@ -152,7 +133,7 @@ async fn a_failure_goes_out_when_all_is_given_back() {
     shop.until(&other, "pending").await;
     shop.say(&other, "1", "pay", "psucc").await.json(200);
     let heard = shop.say(&other, "1", "stock", "sfail").await.json(200);
-    assert_eq!((&heard["state"], &heard["waitsFor"]), (&json!("cancelling"), &json!(["pay"])), "{heard}");
+    assert_has(&heard, &json!({"state": "cancelling", "waitsFor": ["pay"]}));
     assert!(
         heard["detail"].as_str().unwrap().starts_with("has failed and waits for pay to give back since ")
     );
@@ -161,7 +142,7 @@ async fn a_failure_goes_out_when_all_is_given_back() {
     assert!(shop.rows("?state=pending").await.is_empty());
     assert_eq!(shop.shown(&other).await["why"], "stock");
     let heard = shop.say(&other, "1", "pay", "csucc").await.json(200);
-    assert_eq!((&heard["state"], &heard["why"]), (&json!("not_paid"), &json!("stock")));
+    assert_has(&heard, &json!({"state": "not_paid", "why": "stock"}));
     waiting.await.unwrap().problem(402, "stock-refused");
 }
 
@@ -174,15 +155,12 @@ async fn a_wait_that_is_over_tells_where_the_checkout_stands() {
     let text = shop.world.posted(&format!("/orders/checkout/{order}")).await;
     let said = text.text(504);
     assert!(said.starts_with(&format!("order {order} is pending: it waits for pay since ")), "{said}");
-    let open = shop.world.posted(&format!("/shop/orders/checkout/{order}?waitMs=2")).await;
+    let open = shop.world.checkout(order, "?waitMs=2").await;
     let open = open.problem(504, "checkout-open");
-    assert_eq!(
-        (&open["order"], &open["tr"], &open["state"], &open["waitsFor"]),
-        (&json!(order), &json!(1), &json!("pending"), &json!(["pay"]))
-    );
+    assert_has(&open, &json!({"order": order, "tr": 1, "state": "pending", "waitsFor": ["pay"]}));
     assert!(open["since"].is_string() && open["deadline"].is_string(), "{open}");
     assert!(open["detail"].as_str().unwrap().contains("cancels in "), "{open}");
-    let begun = shop.world.posted(&format!("/shop/orders/checkout/{order}?waitMs=0")).await.json(202);
+    let begun = shop.world.checkout(order, "?waitMs=0").await.json(202);
     assert_eq!((&begun["state"], &begun["tr"]), (&json!("pending"), &json!(1)), "still the first try");
     // A try that is over takes nothing from a later caller.
     shop.say(order, "1", "pay", "pfail").await.json(200);
@@ -206,7 +184,7 @@ async fn callers_with_and_without_keys_join_the_open_checkout() {
     assert_eq!(paid.json(200), json!({"order": order, "tr": 1, "state": "paid", "charged": true}));
     for caller in joined {
         let answer = caller.await.unwrap().json(200);
-        assert_eq!((&answer["state"], &answer["tr"]), (&json!("paid"), &json!(1)));
+        assert_has(&answer, &json!({"state": "paid", "tr": 1}));
     }
     assert_eq!(shop.checkout(order, "", Some("k1")).await.unwrap(), paid, "the stored answer");
     assert_eq!(shop.checkout(order, "", None).await.unwrap().json(200)["charged"], false);
@@ -228,26 +206,23 @@ async fn an_operator_cancels_and_tries_again() {
     shop.until(order, "pending").await;
     assert_eq!(shop.world.stock(&shop.item).await, 98);
     let sent_again = post("retry").await.json(200);
-    assert_eq!((&sent_again["state"], &sent_again["tr"]), (&json!("pending"), &json!(1)));
+    assert_has(&sent_again, &json!({"state": "pending", "tr": 1}));
     let cancelled = post("cancel").await.json(200);
-    assert_eq!(
-        (&cancelled["state"], &cancelled["tr"], &cancelled["waitsFor"]),
-        (&json!("cancelling"), &json!(1), &json!(["pay"]))
-    );
+    assert_has(&cancelled, &json!({"state": "cancelling", "tr": 1, "waitsFor": ["pay"]}));
     assert_eq!(shop.world.stock(&shop.item).await, 100, "the inside side has given back at once");
     assert!(post("cancel").await.refused(409, "3100").contains("cancelling"));
     assert!(!waiting.is_finished());
     shop.say(order, "1", "pay", "csucc").await.json(200);
     let problem = waiting.await.unwrap().problem(409, "cancelled");
-    assert_eq!((&problem["why"], &problem["state"]), (&json!("cancelled"), &json!("not_paid")));
+    assert_has(&problem, &json!({"why": "cancelled", "state": "not_paid"}));
     // A late word of the first try is heard and changes nothing.
     let late = shop.say(order, "1", "pay", "csucc").await.json(200);
-    assert_eq!((&late["counted"], &late["state"]), (&json!(false), &json!("not_paid")));
+    assert_has(&late, &json!({"counted": false, "state": "not_paid"}));
 
     let anew = post("retry").await.json(200);
-    assert_eq!((&anew["state"], &anew["tr"]), (&json!("pending"), &json!(2)));
+    assert_has(&anew, &json!({"state": "pending", "tr": 2}));
     let paid = shop.say(order, "2", "pay", "psucc").await.json(200);
-    assert_eq!((&paid["state"], &paid["tr"]), (&json!("paid"), &json!(2)));
+    assert_has(&paid, &json!({"state": "paid", "tr": 2}));
     for what in ["cancel", "retry"] {
         assert!(post(what).await.refused(409, "3100").contains("paid"));
         let path = format!("/hub/checkouts/nobody/{what}");
@@ -278,7 +253,7 @@ async fn a_side_that_never_answers_is_cancelled_at_the_deadline() {
     let order = shop.order.as_str();
     let waiting = shop.checkout(order, "?deadlineMs=20", None);
     let row = shop.until(order, "cancelling").await;
-    assert_eq!((&row["why"], &row["waitsFor"]), (&json!("deadline"), &json!(["pay"])));
+    assert_has(&row, &json!({"why": "deadline", "waitsFor": ["pay"]}));
     assert_eq!(shop.world.stock(&shop.item).await, 100);
     // A late success is no success any more.
     let late = shop.say(order, "1", "pay", "psucc").await.json(200);
@@ -293,7 +268,7 @@ async fn open_checkouts_are_listed_by_age_and_in_pages() {
     let mut orders = Vec::new();
     for _ in 0..5 {
         let order = shop.another().await;
-        shop.world.posted(&format!("/shop/orders/checkout/{order}?waitMs=0")).await.json(202);
+        shop.world.checkout(&order, "?waitMs=0").await.json(202);
         orders.push(order);
     }
     assert_eq!(shop.rows("").await, orders);
@@ -327,7 +302,7 @@ async fn orders_that_are_being_checked_out_are_not_replaced() {
     shop.world.posted("/shop/orders/checkout/1?waitMs=0").await.json(202);
     shop.world.posted("/orders/batch_init/3/1/1/1").await.text(400);
     let refused = shop.world.posted("/shop/orders/batch_init/3/1/1/1").await.problem(409, "not-now");
-    assert_eq!((&refused["order"], &refused["state"]), (&json!("1"), &json!("pending")));
+    assert_has(&refused, &json!({"order": "1", "state": "pending"}));
     shop.say("1", "1", "pay", "pfail").await.json(200);
     shop.world.posted("/orders/batch_init/3/1/1/1").await.json(200);
 }
@@ -336,7 +311,7 @@ async fn orders_that_are_being_checked_out_are_not_replaced() {
 async fn answers_from_outside_are_read_strictly() {
     let shop = Shop::with(PAY).await;
     let order = shop.order.as_str();
-    shop.world.posted(&format!("/shop/orders/checkout/{order}?waitMs=0")).await.json(202);
+    shop.world.checkout(order, "?waitMs=0").await.json(202);
     for (tr, side, outcome, status, code) in [
         ("1", "pay", "ssucc", 400, "3101"),
         ("1", "stock", "psucc", 400, "3101"),

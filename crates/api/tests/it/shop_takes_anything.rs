@@ -11,7 +11,7 @@ use holdfast_hub::limits::HubOptions;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::tokens::World;
+use crate::world::World;
 
 const PATHS: [(&str, &str, usize); 15] = [
     ("POST", "/orders/create", 1),

@@ -15,8 +15,7 @@ use http_body_util::BodyExt;
 use tokio::task::JoinSet;
 use tower::ServiceExt;
 
-use crate::shop::Heard;
-use crate::tokens::World;
+use crate::world::{Heard, World};
 
 /// A shop where a price of 1 is one unit of a token, with one token of `quantity` in alice's wallet and so many orders of 5.
 async fn shop(quantity: u64, orders: usize) -> (World, Vec<String>) {

@@ -1,77 +1,16 @@
 //! The token paths on a hub of its own: every path, every answer, every refusal that a caller can bring about.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
-use axum::http::{Method, Request, StatusCode};
-use holdfast_api::{Edge, router};
-use holdfast_engine::clock::SystemClock;
+use axum::http::{Method, StatusCode};
 use holdfast_hub::limits::HubOptions;
-use holdfast_hub::{EmbeddedEngine, Hub, HubHandle, Opened};
-use holdfast_log::{LogId, RealFs, SegmentOptions};
-use http_body_util::BodyExt;
-use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
-use tower::ServiceExt;
 
 use crate::guarded::Guarded;
-
-/// A hub and its paths.
-pub(crate) struct World {
-    pub(crate) router: Router,
-    pub(crate) edge: Edge,
-    pub(crate) hub: HubHandle,
-    _running: Hub,
-    _folder: tempfile::TempDir,
-}
-
-/// An answer: status, media type, whether it says when to come again, body.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) media_type: String,
-    later: bool,
-    pub(crate) body: Value,
-}
+use crate::world::{Heard, World, assert_has, until};
 
 impl World {
-    pub(crate) fn new() -> World {
-        World::with(HubOptions::default())
-    }
-
-    pub(crate) fn with(options: HubOptions) -> World {
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let segments = SegmentOptions { segment_bytes: 1 << 20, ..SegmentOptions::default() };
-        let opened = Opened::open(Arc::new(RealFs), folder.path(), segments, LogId([7; 16])).unwrap();
-        let running = Hub::start(opened, Arc::new(SystemClock::new()), options).unwrap();
-        let metrics = PrometheusBuilder::new().build_recorder().handle();
-        let hub = running.handle();
-        let edge = Edge::new(Arc::new(EmbeddedEngine::new(hub.clone())), metrics);
-        World { router: router(edge.clone()), edge, hub, _running: running, _folder: folder }
-    }
-
-    pub(crate) async fn ask(&self, method: Method, path: &str, body: impl Into<Body>) -> Answer {
-        let request = Request::builder().method(method).uri(path).body(body.into()).unwrap();
-        let response = self.router.clone().oneshot(request).await.unwrap();
-        let (head, body) = response.into_parts();
-        let media_type = head.headers.get("content-type").map(|value| value.to_str().unwrap().to_owned());
-        let (media_type, later) = (media_type.unwrap_or_default(), head.headers.contains_key("retry-after"));
-        let status = head.status.as_u16();
-        let bytes = body.collect().await.unwrap().to_bytes();
-        let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| panic!("{status}: {bytes:?}"));
-        Answer { status, media_type, later, body }
-    }
-
-    async fn post(&self, path: &str, body: Value) -> Answer {
-        self.ask(Method::POST, path, body.to_string()).await
-    }
-
-    async fn get(&self, path: &str) -> Answer {
-        self.ask(Method::GET, path, Body::empty()).await
-    }
-
     /// Issues tokens of these quantities, named t0, t1, … after the wallet.
     async fn issue(&self, wallet: &str, quantities: &[u64]) {
         let tokens: Vec<Value> = quantities
@@ -85,30 +24,9 @@ impl World {
         assert_eq!(answer.status, 201, "{answer:?}");
     }
 
-    async fn select(&self, spender: &str, wallet: &str, amount: &str) -> Answer {
+    async fn select(&self, spender: &str, wallet: &str, amount: &str) -> Heard {
         let body = json!({"spender": spender, "wallet": wallet, "currency": "EUR", "amount": amount});
         self.post("/tokens/select", body).await
-    }
-}
-
-impl Answer {
-    #[track_caller]
-    fn good(self, status: u16) -> Value {
-        assert_eq!((self.status, self.media_type.as_str()), (status, "application/json"), "{}", self.body);
-        self.body
-    }
-
-    #[track_caller]
-    fn problem(self, status: u16, name: &str) -> Value {
-        assert_eq!(self.status, status, "{}", self.body);
-        assert_eq!(self.media_type, "application/problem+json");
-        assert_eq!(self.body["type"], format!("/problems/{name}"));
-        assert_eq!(self.body["status"], status);
-        assert_eq!(self.later, status == 503 || status == 429, "{}", self.body);
-        for member in ["title", "detail"] {
-            assert!(self.body[member].as_str().is_some_and(|text| !text.is_empty()), "{member}");
-        }
-        self.body
     }
 }
 
@@ -131,29 +49,26 @@ async fn from_issue_to_spend() {
         {"id": "t1", "wallet": "alice", "currency": "EUR", "quantity": "30", "issuer": "bank", "attributes": {"a": "1"}},
         {"wallet": "alice", "currency": "EUR", "quantity": "70", "issuer": "bank"},
         {"id": "t3", "wallet": "alice", "currency": "EUR", "quantity": "500", "issuer": "bank"},
-    ]})).await.good(201);
+    ]})).await.json(201);
     let drawn = issued["tokens"][1]["id"].as_str().unwrap().to_owned();
     assert_eq!((drawn.len(), drawn.matches('-').count()), (36, 4), "{drawn}");
     assert_eq!(
         issued["tokens"][0],
         json!({"id": "t1", "quantity": "30", "wallet": "alice", "type": "token", "currency": "EUR", "issuer": "bank", "attributes": {"a": "1"}})
     );
-    let selected = world.select("p1", "alice", "100").await.good(200);
+    let selected = world.select("p1", "alice", "100").await.json(200);
     let mut expected = ["t1", drawn.as_str()];
     expected.sort_unstable();
     assert_eq!(ids(&selected["tokens"]), expected);
-    assert_eq!(
-        (&selected["spender"], &selected["sum"], &selected["change"]),
-        (&json!("p1"), &json!("100"), &json!("0"))
-    );
+    assert_has(&selected, &json!({"spender": "p1", "sum": "100", "change": "0"}));
     assert!(is_instant(&selected["expiresAt"]), "{selected}");
     let fence = selected["fence"].as_str().unwrap().to_owned();
-    let again = world.select("p1", "alice", "100").await.good(200);
+    let again = world.select("p1", "alice", "100").await.json(200);
     assert_eq!(again["fence"], fence.as_str(), "the same body gets the same answer");
     let problem = world.select("p1", "alice", "99").await.problem(409, "spender-in-use");
     assert_eq!(problem["spender"], "p1");
 
-    let balance = world.get("/tokens/balance?wallet=alice&currency=EUR").await.good(200);
+    let balance = world.got("/tokens/balance?wallet=alice&currency=EUR").await.json(200);
     assert_eq!(
         balance,
         json!({"total": "600", "free": "500", "locked": "100", "tokens": 3, "lockedTokens": 2, "largestFree": "500",
@@ -165,21 +80,21 @@ async fn from_issue_to_spend() {
     }
     let spend = json!({"spender": "p1", "fence": fence, "outputs": [
         {"wallet": "bob", "quantity": "90", "externalId": "x", "attributes": {"note": "n"}}]});
-    let spent = world.post("/tokens/spend", spend.clone()).await.good(200);
+    let spent = world.post("/tokens/spend", spend.clone()).await.json(200);
     assert_eq!(spent["consumed"].as_array().unwrap().len(), 2);
     let produced = spent["produced"].as_array().unwrap();
-    assert_eq!((&produced[0]["wallet"], &produced[0]["quantity"]), (&json!("bob"), &json!("90")));
+    assert_has(&produced[0], &json!({"wallet": "bob", "quantity": "90"}));
     assert_eq!((&produced[0]["externalId"], &produced[0]["attributes"]["note"]), (&json!("x"), &json!("n")));
-    assert_eq!((&produced[1]["wallet"], &produced[1]["quantity"]), (&json!("alice"), &json!("10")));
+    assert_has(&produced[1], &json!({"wallet": "alice", "quantity": "10"}));
     assert_eq!(
-        world.post("/tokens/spend", spend).await.good(200),
+        world.post("/tokens/spend", spend).await.json(200),
         spent,
         "a repeat gets the stored transaction"
     );
     let other = json!({"spender": "p1", "outputs": [{"wallet": "eve", "quantity": "90"}]});
     world.post("/tokens/spend", other).await.problem(409, "spender-in-use");
-    let by_external = world.get("/tokens/balance?externalId=x&currency=EUR").await.good(200);
-    assert_eq!((&by_external["total"], &by_external["tokens"]), (&json!("90"), &json!(1)));
+    let by_external = world.got("/tokens/balance?externalId=x&currency=EUR").await.json(200);
+    assert_has(&by_external, &json!({"total": "90", "tokens": 1}));
 }
 
 #[tokio::test]
@@ -187,50 +102,41 @@ async fn refusals_about_funds_tell_true_numbers() {
     let world = World::new();
     world.issue("f", &[40, 60]).await;
     let nobody = world.select("q0", "nobody", "5").await.problem(409, "insufficient-funds");
-    assert_eq!(
-        (&nobody["total"], &nobody["free"], &nobody["locked"]),
-        (&json!("0"), &json!("0"), &json!("0"))
-    );
-    let zeros = world.get("/tokens/balance?wallet=nobody&currency=EUR").await.good(200);
-    assert_eq!(
-        (&zeros["total"], &zeros["tokens"], &zeros["largestFree"]),
-        (&json!("0"), &json!(0), &Value::Null)
-    );
-    world.select("q1", "f", "60").await.good(200);
+    assert_has(&nobody, &json!({"total": "0", "free": "0", "locked": "0"}));
+    let zeros = world.got("/tokens/balance?wallet=nobody&currency=EUR").await.json(200);
+    assert_has(&zeros, &json!({"total": "0", "tokens": 0, "largestFree": null}));
+    world.select("q1", "f", "60").await.json(200);
     let locked = world.select("q2", "f", "70").await.problem(409, "funds-locked");
-    assert_eq!(
-        (&locked["total"], &locked["free"], &locked["locked"]),
-        (&json!("100"), &json!("40"), &json!("60"))
-    );
+    assert_has(&locked, &json!({"total": "100", "free": "40", "locked": "60"}));
     assert_eq!(locked["holders"][0]["spender"], "q1");
     assert!(
         is_instant(&locked["holders"][0]["expiresAt"]) && is_instant(&locked["earliestExpiry"]),
         "{locked}"
     );
     let short = world.select("q3", "f", "18446744073709551615").await.problem(409, "insufficient-funds");
-    assert_eq!((&short["total"], &short["amount"]), (&json!("100"), &json!("18446744073709551615")));
+    assert_has(&short, &json!({"total": "100", "amount": "18446744073709551615"}));
     let body =
         json!({"spender": "q4", "wallet": "f", "currency": "EUR", "amount": "39", "policy": "no-change"});
     world.post("/tokens/select", body).await.problem(409, "no-exact-match");
     world.issue("many", &[5, 5, 5]).await;
     let body = json!({"spender": "q5", "wallet": "many", "currency": "EUR", "amount": "15", "maxInputs": 2});
     let many = world.post("/tokens/select", body).await.problem(422, "too-many-inputs");
-    assert_eq!((&many["maxInputs"], &many["bestSum"]), (&json!(2), &json!("10")));
+    assert_has(&many, &json!({"maxInputs": 2, "bestSum": "10"}));
     let body =
         json!({"spender": "q6", "wallet": "many", "currency": "EUR", "amount": "20", "allowShortfall": true});
-    let less = world.post("/tokens/select", body).await.good(200);
-    assert_eq!((&less["sum"], &less["change"]), (&json!("15"), &json!("0")));
+    let less = world.post("/tokens/select", body).await.json(200);
+    assert_has(&less, &json!({"sum": "15", "change": "0"}));
 }
 
 #[tokio::test]
 async fn locks_are_seen_renewed_and_given_back() {
     let world = World::new();
     world.issue("l", &[40, 60]).await;
-    let selected = world.select("payment/1 ü", "l", "60").await.good(200);
+    let selected = world.select("payment/1 ü", "l", "60").await.json(200);
     let fence = selected["fence"].as_str().unwrap();
-    let locks = world.get("/tokens/locks?wallet=l&currency=EUR").await.good(200);
+    let locks = world.got("/tokens/locks?wallet=l&currency=EUR").await.json(200);
     let lock = &locks["locks"][0];
-    assert_eq!((&lock["holder"], &lock["fence"]), (&json!("payment/1 ü"), &json!(fence)));
+    assert_has(lock, &json!({"holder": "payment/1 ü", "fence": fence}));
     assert!(is_instant(&lock["since"]) && lock["ageMs"].as_i64().unwrap() >= 0, "{lock}");
     assert_eq!((&lock["expiresAt"], ids(&lock["tokens"])), (&selected["expiresAt"], vec!["l-t1"]));
     assert_eq!(locks["next"], Value::Null);
@@ -244,24 +150,24 @@ async fn locks_are_seen_renewed_and_given_back() {
         ("?spender=nobody", 0),
         ("?wallet=l&currency=EUR&type=bond", 0),
     ] {
-        let locks = world.get(&format!("/tokens/locks{query}")).await.good(200);
+        let locks = world.got(&format!("/tokens/locks{query}")).await.json(200);
         assert_eq!(locks["locks"].as_array().unwrap().len(), count, "{query}");
     }
-    world.select("second", "l", "40").await.good(200);
-    let first = world.get("/tokens/locks?limit=1").await.good(200);
+    world.select("second", "l", "40").await.json(200);
+    let first = world.got("/tokens/locks?limit=1").await.json(200);
     assert_eq!(first["next"], fence);
-    let rest = world.get(&format!("/tokens/locks?limit=1&after={fence}")).await.good(200);
+    let rest = world.got(&format!("/tokens/locks?limit=1&after={fence}")).await.json(200);
     assert_eq!((&rest["locks"][0]["holder"], &rest["next"]), (&json!("second"), &Value::Null));
 
     let path = "/tokens/locks/payment%2F1%20%C3%BC";
     let renewed =
-        world.post(&format!("{path}/renew"), json!({"leaseMs": 86_400_000, "fence": fence})).await.good(200);
-    assert_eq!((&renewed["spender"], &renewed["fence"]), (&json!("payment/1 ü"), &json!(fence)));
+        world.post(&format!("{path}/renew"), json!({"leaseMs": 86_400_000, "fence": fence})).await.json(200);
+    assert_has(&renewed, &json!({"spender": "payment/1 ü", "fence": fence}));
     assert!(renewed["expiresAt"].as_str() > selected["expiresAt"].as_str(), "{renewed}");
     world.post("/tokens/locks/nobody/renew", json!({"leaseMs": 1})).await.problem(409, "lease-lost");
-    let released = world.ask(Method::DELETE, &format!("{path}?fence={fence}"), Body::empty()).await.good(200);
+    let released = world.ask(Method::DELETE, &format!("{path}?fence={fence}"), Body::empty()).await.json(200);
     assert_eq!(released, json!({"released": 1}));
-    let again = world.ask(Method::DELETE, path, Body::empty()).await.good(200);
+    let again = world.ask(Method::DELETE, path, Body::empty()).await.json(200);
     assert_eq!(again, json!({"released": 0}));
 }
 
@@ -269,18 +175,18 @@ async fn locks_are_seen_renewed_and_given_back() {
 async fn tokens_are_listed_page_by_page() {
     let world = World::new();
     world.issue("p", &[1, 2, 3, 4, 5]).await;
-    world.select("s", "p", "5").await.good(200);
-    let all = world.get("/tokens?wallet=p&currency=EUR").await.good(200);
+    world.select("s", "p", "5").await.json(200);
+    let all = world.got("/tokens?wallet=p&currency=EUR").await.json(200);
     assert_eq!((ids(&all["tokens"]).len(), &all["next"]), (5, &Value::Null));
     let states: Vec<&str> =
         all["tokens"].as_array().unwrap().iter().map(|token| token["state"].as_str().unwrap()).collect();
     assert_eq!(states.iter().filter(|state| **state == "locked").count(), 1);
-    let free = world.get("/tokens?wallet=p&currency=EUR&state=free").await.good(200);
-    let locked = world.get("/tokens?wallet=p&currency=EUR&state=locked").await.good(200);
+    let free = world.got("/tokens?wallet=p&currency=EUR&state=free").await.json(200);
+    let locked = world.got("/tokens?wallet=p&currency=EUR&state=locked").await.json(200);
     assert_eq!((ids(&free["tokens"]).len(), ids(&locked["tokens"])), (4, vec!["p-t4"]));
     let (mut seen, mut after) = (Vec::new(), String::new());
     for _ in 0..10 {
-        let page = world.get(&format!("/tokens?wallet=p&currency=EUR&limit=2{after}")).await.good(200);
+        let page = world.got(&format!("/tokens?wallet=p&currency=EUR&limit=2{after}")).await.json(200);
         seen.extend(ids(&page["tokens"]).into_iter().map(str::to_owned));
         match page["next"].as_str() {
             None => break,
@@ -289,7 +195,7 @@ async fn tokens_are_listed_page_by_page() {
     }
     seen.sort_unstable();
     assert_eq!(seen, ["p-t0", "p-t1", "p-t2", "p-t3", "p-t4"]);
-    let other = world.get("/tokens?wallet=p&currency=EUR&type=bond").await.good(200);
+    let other = world.got("/tokens?wallet=p&currency=EUR&type=bond").await.json(200);
     assert_eq!(other, json!({"tokens": [], "next": null}));
 }
 
@@ -297,28 +203,28 @@ async fn tokens_are_listed_page_by_page() {
 async fn redeemed_updated_and_consolidated() {
     let world = World::new();
     world.issue("r", &[100]).await;
-    world.select("r1", "r", "40").await.good(200);
+    world.select("r1", "r", "40").await.json(200);
     let redeem = json!({"spender": "r1", "quantity": "40"});
-    let redeemed = world.post("/tokens/redeem", redeem.clone()).await.good(200);
+    let redeemed = world.post("/tokens/redeem", redeem.clone()).await.json(200);
     assert_eq!(redeemed["consumed"], json!(["r-t0"]));
     assert_eq!(
         (&redeemed["produced"][0]["quantity"], &redeemed["produced"][1]),
         (&json!("60"), &Value::Null)
     );
-    assert_eq!(world.post("/tokens/redeem", redeem).await.good(200), redeemed);
+    assert_eq!(world.post("/tokens/redeem", redeem).await.json(200), redeemed);
     let too_much = json!({"spender": "r2", "quantity": "61"});
-    world.select("r2", "r", "60").await.good(200);
+    world.select("r2", "r", "60").await.json(200);
     world.post("/tokens/redeem", too_much).await.problem(400, "invalid");
 
     let token = json!({"id": "u1", "wallet": "u", "currency": "EUR", "quantity": "5"});
     let updates = json!({"consumed": ["u0"], "produced": [token]});
-    assert_eq!(world.post("/tokens/updates", updates).await.good(200)["produced"], 1);
+    assert_eq!(world.post("/tokens/updates", updates).await.json(200)["produced"], 1);
     let late = json!({"id": "u0", "wallet": "u", "currency": "EUR", "quantity": "5"});
-    world.post("/tokens/updates", json!({"produced": [late]})).await.good(200);
+    world.post("/tokens/updates", json!({"produced": [late]})).await.json(200);
     world.post("/tokens/issue", json!({"tokens": [late]})).await.problem(409, "token-consumed");
     let there = world.post("/tokens/issue", json!({"tokens": [token]})).await.problem(409, "token-exists");
     assert_eq!(there["token"], "u1");
-    let balance = world.get("/tokens/balance?wallet=u&currency=EUR").await.good(200);
+    let balance = world.got("/tokens/balance?wallet=u&currency=EUR").await.json(200);
     assert_eq!(
         (&balance["total"], &balance["tokens"]),
         (&json!("5"), &json!(1)),
@@ -327,38 +233,24 @@ async fn redeemed_updated_and_consolidated() {
 
     world.issue("c", &[1; 20]).await;
     let body = json!({"wallet": "c", "currency": "EUR", "outputs": 2, "maxInputs": 20});
-    let brought = world.post("/tokens/consolidate", body.clone()).await.good(200);
+    let brought = world.post("/tokens/consolidate", body.clone()).await.json(200);
     assert_eq!((brought["consumed"].as_array().unwrap().len(), ids(&brought["produced"]).len()), (20, 2));
-    let nothing = world.post("/tokens/consolidate", body).await.good(200);
+    let nothing = world.post("/tokens/consolidate", body).await.json(200);
     assert_eq!(nothing, json!({"transaction": null, "consumed": [], "produced": []}));
 }
 
 #[tokio::test]
 async fn what_is_malformed_is_a_problem_that_names_the_field() {
     let world = World::new();
+    let select = |members: &str| format!(r#"{{"spender":"p","currency":"EUR",{members}}}"#);
     for (method, path, body, detail) in [
+        ("POST", "/tokens/select", &*select(r#""amount":"0""#), "amount: must be at least 1"),
+        ("POST", "/tokens/select", &select(r#""amount":"18446744073709551616""#), "amount: must be at most"),
+        ("POST", "/tokens/select", &select(r#""amount":"1","waitMs":60001"#), "waitMs: "),
         (
             "POST",
             "/tokens/select",
-            r#"{"spender":"p","currency":"EUR","amount":"0"}"#,
-            "amount: must be at least 1",
-        ),
-        (
-            "POST",
-            "/tokens/select",
-            r#"{"spender":"p","currency":"EUR","amount":"18446744073709551616"}"#,
-            "amount: must be at most",
-        ),
-        (
-            "POST",
-            "/tokens/select",
-            r#"{"spender":"p","currency":"EUR","amount":"1","waitMs":60001}"#,
-            "waitMs: ",
-        ),
-        (
-            "POST",
-            "/tokens/select",
-            r#"{"spender":"p","currency":"EUR","amount":"1","colour":"red"}"#,
+            &select(r#""amount":"1","colour":"red""#),
             "the body: unknown field `colour`",
         ),
         (
@@ -384,13 +276,13 @@ async fn what_is_malformed_is_a_problem_that_names_the_field() {
         ("GET", "/tokens/balance?wallet=w&currency=EUR&state=free", "", "state is not a parameter here"),
         ("GET", "/tokens/locks?after=x", "", "after: must be a whole number"),
     ] {
-        let answer = world.ask(method.parse().unwrap(), path, body).await;
+        let answer = world.ask(method.parse().unwrap(), path, body.to_owned()).await;
         let problem = answer.problem(400, "invalid");
         let said = problem["detail"].as_str().unwrap();
         assert!(said.starts_with(detail), "{method} {path}: '{said}' instead of '{detail}'");
     }
     let long = format!("/tokens/balance?wallet={}&currency=EUR", "w".repeat(129));
-    world.get(&long).await.problem(400, "invalid");
+    world.got(&long).await.problem(400, "invalid");
     let huge = vec![b' '; 8 * 1024 * 1024 + 1];
     world.ask(Method::POST, "/tokens/issue", huge).await.problem(413, "too-large");
 }
@@ -428,7 +320,7 @@ async fn the_paths_are_the_operators() {
 async fn who_waits_is_served_when_others_give_back() {
     let world = Arc::new(World::new());
     world.issue("w", &[100]).await;
-    world.select("holder", "w", "100").await.good(200);
+    world.select("holder", "w", "100").await.json(200);
     let waiting = {
         let world = Arc::clone(&world);
         let body =
@@ -440,18 +332,18 @@ async fn who_waits_is_served_when_others_give_back() {
     let never =
         json!({"spender": "never", "wallet": "w", "currency": "EUR", "amount": "101", "waitMs": 60_000});
     world.post("/tokens/select", never).await.problem(409, "insufficient-funds");
-    world.ask(Method::DELETE, "/tokens/locks/holder", Body::empty()).await.good(200);
-    assert_eq!(waiting.await.unwrap().good(200)["sum"], "100");
+    world.ask(Method::DELETE, "/tokens/locks/holder", Body::empty()).await.json(200);
+    assert_eq!(waiting.await.unwrap().json(200)["sum"], "100");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wait_is_called_off_when_its_request_is_dropped() {
     let world = Arc::new(World::new());
     world.issue("h", &[100]).await;
-    world.select("holder", "h", "100").await.good(200);
-    let waiting = |count: u64| {
-        let world = Arc::clone(&world);
-        eventually(move || world.hub.tokens().counters().waiting == count)
+    world.select("holder", "h", "100").await.json(200);
+    let waiting = async |count: u64| {
+        let waits = async || (world.hub.tokens().counters().waiting == count).then_some(());
+        until("as many wait", waits).await;
     };
     let request = {
         let world = Arc::clone(&world);
@@ -462,16 +354,6 @@ async fn a_wait_is_called_off_when_its_request_is_dropped() {
     waiting(1).await;
     request.abort();
     waiting(0).await;
-    world.ask(Method::DELETE, "/tokens/locks/holder", Body::empty()).await.good(200);
-    world.select("next", "h", "100").await.good(200);
-}
-
-/// Waits for a condition, and fails if it does not come true.
-pub(crate) async fn eventually(condition: impl Fn() -> bool) {
-    let seen = async {
-        while !condition() {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), seen).await.expect("the condition comes true");
+    world.ask(Method::DELETE, "/tokens/locks/holder", Body::empty()).await.json(200);
+    world.select("next", "h", "100").await.json(200);
 }
