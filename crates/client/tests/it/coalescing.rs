@@ -5,7 +5,7 @@ use std::time::Duration;
 use holdfast_client::{Abort, Client, ClientError, ClientOptions};
 use holdfast_domain::ids::{ParticipantId, TransferId};
 
-use crate::hub::{Does, Hub, prepare};
+use crate::hub::{Does, Hub, caller};
 
 #[tokio::test]
 async fn a_call_alone_leaves_at_once_and_those_behind_it_share_a_request() {
@@ -17,16 +17,9 @@ async fn a_call_alone_leaves_at_once_and_those_behind_it_share_a_request() {
         ..hub.options()
     };
     let client = Client::connect(options).await.unwrap();
-    let first = tokio::spawn({
-        let client = client.clone();
-        async move { client.prepare(prepare(1)).await }
-    });
+    let first = caller(&client, 1);
     hub.wait_for(1).await;
-    let mut others = Vec::new();
-    for id in 2..=200 {
-        let client = client.clone();
-        others.push(tokio::spawn(async move { client.prepare(prepare(id)).await }));
-    }
+    let others: Vec<_> = (2..=200).map(|id| caller(&client, id)).collect();
     tokio::task::yield_now().await;
     hub.release.notify_one();
     first.await.unwrap().unwrap();
@@ -41,12 +34,7 @@ async fn no_request_has_more_records_than_allowed() {
     let hub = Hub::start(&[Does::Answers]).await;
     let options = ClientOptions { batch_records_max: 16, deadline: Duration::from_secs(10), ..hub.options() };
     let client = Client::connect(options).await.unwrap();
-    let calls: Vec<_> = (1..=500)
-        .map(|id| {
-            let client = client.clone();
-            tokio::spawn(async move { client.prepare(prepare(id)).await })
-        })
-        .collect();
+    let calls: Vec<_> = (1..=500).map(|id| caller(&client, id)).collect();
     for call in calls {
         call.await.unwrap().unwrap();
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use holdfast_client::{ClientOptions, Prepare};
+use holdfast_client::{Client, ClientError, ClientOptions, Prepare, Reply};
 use holdfast_domain::effects::{Outcome, Subject};
 use holdfast_domain::ids::{ParticipantId, TransferId, TransferNo};
 use holdfast_domain::money::{Amount, Balance};
@@ -14,6 +14,7 @@ use holdfast_domain::transfers::TransferState;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
 /// What the hub does to one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +74,12 @@ impl Hub {
             attempt_max: Duration::from_millis(100),
             ..ClientOptions::to(&self.address)
         }
+    }
+
+    /// A client that does not give up soon.
+    pub async fn patient_client(&self, connections: usize) -> Client {
+        let options = ClientOptions { connections, deadline: Duration::from_secs(30), ..self.options() };
+        Client::connect(options).await.unwrap()
     }
 
     pub fn seen(&self) -> Vec<Seen> {
@@ -196,4 +203,10 @@ pub fn prepare(id: u128) -> Prepare {
         expiration: 4_102_444_800_000,
         condition: [3; 32],
     }
+}
+
+/// A caller on a task of its own.
+pub fn caller(client: &Client, id: u128) -> JoinHandle<Result<Reply, ClientError>> {
+    let client = client.clone();
+    tokio::spawn(async move { client.prepare(prepare(id)).await })
 }

@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use holdfast_client::{Batch, Client, ClientError, ClientOptions, Fulfil};
+use holdfast_client::{Batch, ClientError, Fulfil};
 use holdfast_domain::ids::{ParticipantId, TransferId};
 
-use crate::hub::{Does, Hub, prepare};
+use crate::hub::{Does, Hub, caller, prepare};
 
 #[tokio::test]
 async fn every_fault_is_outlived_by_the_next_good_answer() {
@@ -22,8 +22,7 @@ async fn every_fault_is_outlived_by_the_next_good_answer() {
         Does::Status(504, None),
     ] {
         let hub = Hub::start(&[fault, fault, Does::Answers]).await;
-        let options = ClientOptions { deadline: Duration::from_secs(10), ..hub.options() };
-        let client = Client::connect(options).await.unwrap();
+        let client = hub.patient_client(2).await;
         let reply = client.prepare(prepare(9)).await;
         assert_eq!(reply.map(|reply| (reply.code, reply.subject)), Ok((0, 7)), "{fault:?}");
         assert_eq!(hub.seen(), vec![vec![9]; 3], "{fault:?}");
@@ -34,8 +33,7 @@ async fn every_fault_is_outlived_by_the_next_good_answer() {
 #[tokio::test]
 async fn retry_after_is_honoured() {
     let hub = Hub::start(&[Does::Status(429, Some(1)), Does::Answers]).await;
-    let options = ClientOptions { deadline: Duration::from_secs(10), ..hub.options() };
-    let client = Client::connect(options).await.unwrap();
+    let client = hub.patient_client(2).await;
     let started = Instant::now();
     client.prepare(prepare(1)).await.unwrap();
     assert!(started.elapsed() >= Duration::from_secs(1));
@@ -44,16 +42,10 @@ async fn retry_after_is_honoured() {
 #[tokio::test]
 async fn one_bad_record_fails_alone() {
     let hub = Hub::start(&[Does::RefusesTransfer(5)]).await;
-    let options = ClientOptions { connections: 1, deadline: Duration::from_secs(10), ..hub.options() };
-    let client = Client::connect(options).await.unwrap();
-    let calls: Vec<_> = (1..=9)
-        .map(|id| {
-            let client = client.clone();
-            tokio::spawn(async move { (id, client.prepare(prepare(id)).await) })
-        })
-        .collect();
-    for call in calls {
-        let (id, ended) = call.await.unwrap();
+    let client = hub.patient_client(1).await;
+    let calls: Vec<_> = (1..=9).map(|id| (id, caller(&client, id))).collect();
+    for (id, call) in calls {
+        let ended = call.await.unwrap();
         match id {
             5 => assert!(matches!(ended, Err(ClientError::Refused { status: 400, .. })), "{ended:?}"),
             _ => assert!(ended.is_ok(), "{id}: {ended:?}"),
@@ -77,8 +69,7 @@ async fn no_record_is_under_way_twice_and_a_fulfil_never_passes_its_prepare() {
     ];
     let script: Vec<Does> = faults.iter().copied().cycle().take(60).chain([Does::Answers]).collect();
     let hub = Hub::start(&script).await;
-    let options = ClientOptions { deadline: Duration::from_secs(30), connections: 4, ..hub.options() };
-    let client = Client::connect(options).await.unwrap();
+    let client = hub.patient_client(4).await;
     let payers: Vec<_> = (1..=50)
         .map(|id| {
             let client = client.clone();
@@ -105,8 +96,7 @@ async fn no_record_is_under_way_twice_and_a_fulfil_never_passes_its_prepare() {
 #[tokio::test]
 async fn a_whole_batch_is_repeated_as_it_was() {
     let hub = Hub::start(&[Does::CutsAtOnce, Does::Answers]).await;
-    let options = ClientOptions { deadline: Duration::from_secs(10), ..hub.options() };
-    let client = Client::connect(options).await.unwrap();
+    let client = hub.patient_client(2).await;
     let mut batch = Batch::with_capacity(3);
     (1..=3).for_each(|id| batch.push(&prepare(id).into()).unwrap());
     assert_eq!(client.batch(batch).await.unwrap().len(), 3);
