@@ -3,7 +3,7 @@
 use holdfast_domain::effects::{self, Outcome};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::Accounts;
-use holdfast_messages::{Notice, Notification, Place, TraceId, TransferNotice};
+use holdfast_messages::{Alarm, Notice, Notification, Place, TraceId, TransferNotice};
 
 use crate::loaded::Loaded;
 use crate::outbox::Outbox;
