@@ -250,7 +250,7 @@ fn archived(data: &Path) {
     let oldest = std::fs::read_dir(data.join("store/checkpoints")).unwrap();
     let oldest = oldest.map(|entry| entry.unwrap().file_name().into_string().unwrap()).min().unwrap();
     let offset: u64 = oldest.trim_end_matches(".ckp").parse().unwrap();
-    let (mut log, _) = SegmentLog::open(fs, &log_folder(data), small(), LogId([0; 16])).unwrap();
+    let (log, _) = SegmentLog::open(fs, &log_folder(data), small(), LogId([0; 16])).unwrap();
     assert!(log.retention().remove_before(offset).unwrap() > 0, "segments were removed");
 }
 
