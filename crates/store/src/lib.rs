@@ -46,9 +46,6 @@ pub use local::{
 };
 pub use memory::MemoryStore;
 
-/// Callbacks as they were added to the store, for whoever delivers them.
-pub type CallbackRows = BlockReader;
-
 use std::sync::Arc;
 
 use holdfast_domain::command::Key;
@@ -58,6 +55,9 @@ use holdfast_domain::shop::{CheckoutRow, ItemRow, OrderRow, UserRow};
 use holdfast_domain::tokens::{LockRow, TokenRow};
 use holdfast_domain::transfers::Transfer;
 use holdfast_domain::view::View;
+
+/// Callbacks as they were added to the store, for whoever delivers them.
+pub type CallbackRows = BlockReader;
 
 /// State that the loop can decide on, change, and show.
 ///

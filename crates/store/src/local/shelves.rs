@@ -132,7 +132,8 @@ impl Shelves {
             ShopEffect::Opened(row) => self.open(Arc::clone(row)),
             ShopEffect::Closed(CheckoutEnd { order, .. }) => {
                 let row = self.checkouts.remove(order.as_str()).expect("a checkout that ends is open");
-                self.unindex(&row);
+                self.by_start.remove(&row.start);
+                self.deadlines.remove(&(row.deadline, row.start));
             }
             ShopEffect::KeyPut(row) => self.put_key(Arc::clone(row)),
             ShopEffect::KeyEnded(key) => {
@@ -164,11 +165,6 @@ impl Shelves {
             self.deadlines.remove(&(before.deadline, before.start));
         }
         self.deadlines.extend(pending);
-    }
-
-    fn unindex(&mut self, row: &CheckoutRow) {
-        self.by_start.remove(&row.start);
-        self.deadlines.remove(&(row.deadline, row.start));
     }
 
     pub(super) fn put_key(&mut self, row: Arc<KeyRow>) {

@@ -148,7 +148,10 @@ mod tests {
         let kept = slab.pages.iter().filter(|page| !page.is_empty()).count();
         assert_eq!(kept, SPARE_PAGES_MAX);
         let mut count = 0;
-        let shown: Result<(), ()> = shown.try_each(|_| Ok(count += 1));
+        let shown: Result<(), ()> = shown.try_each(|_| {
+            count += 1;
+            Ok(())
+        });
         assert_eq!((shown, count), (Ok(()), 10_000), "as it stood");
         let again: Vec<Seat> = (0..10_000).map(|row| slab.insert(row)).collect();
         assert_eq!((slab.pages.len(), slab.len(), slab.spare.len()), (pages, 10_000, 0));

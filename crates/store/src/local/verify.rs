@@ -303,33 +303,22 @@ impl StoreCheck {
         right: impl IntoIterator<Item = &'a T>,
         key: impl Fn(&T) -> K,
     ) {
-        let (mut ours, mut right) = (ours.iter().peekable(), right.into_iter().peekable());
-        loop {
-            let found = match (ours.peek(), right.peek()) {
-                (None, None) => return,
-                (Some(own), sound) if sound.is_none_or(|sound| key(own) < key(sound)) => {
-                    let found = format!("{what} {:?} is in it and should not be", key(own));
-                    ours.next();
-                    found
+        let mut right = right.into_iter().peekable();
+        let missing = |sound: &T| format!("{what} {:?} is not in it", key(sound));
+        for own in ours {
+            while let Some(sound) = right.next_if(|sound| key(sound) < key(own)) {
+                self.wrong(file, missing(sound));
+            }
+            match right.next_if(|sound| key(sound) == key(own)) {
+                None => self.wrong(file, format!("{what} {:?} is in it and should not be", key(own))),
+                Some(sound) if own != sound => {
+                    let found = format!("{what} {:?} is {own:?}, and the log leads to {sound:?}", key(own));
+                    self.wrong(file, found);
                 }
-                (own, Some(sound)) if own.is_none_or(|own| key(own) > key(sound)) => {
-                    let found = format!("{what} {:?} is not in it", key(sound));
-                    right.next();
-                    found
-                }
-                (Some(own), Some(sound)) => {
-                    let (own, sound) = (*own, *sound);
-                    ours.next();
-                    right.next();
-                    if own == sound {
-                        continue;
-                    }
-                    format!("{what} {:?} is {own:?}, and the log leads to {sound:?}", key(own))
-                }
-                _ => unreachable!("one of them is there"),
-            };
-            self.wrong(file, found);
+                Some(_) => {}
+            }
         }
+        right.for_each(|sound| self.wrong(file, missing(sound)));
     }
 
     fn compare_blocks(&mut self, ends: &[End; 3], right: &LocalStore) {

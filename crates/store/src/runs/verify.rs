@@ -25,31 +25,30 @@ pub(crate) fn compare(
     show: &mut dyn FnMut(WrongId),
 ) -> Result<(), StoreError> {
     let (mut ours, mut right) = (Merged::of(ours)?, Merged::of(right)?);
-    let (mut own, mut other) = (ours.next()?, right.next()?);
-    loop {
-        match (&own, &other) {
-            (None, None) => return Ok(()),
-            (Some(Found { entry, run, .. }), sound)
-                if sound.as_ref().is_none_or(|sound| entry.id < sound.entry.id) =>
-            {
-                show(WrongId::Extra { run: run.path.clone(), id: entry.id });
-                own = ours.next()?;
-            }
-            (Some(Found { entry, run, .. }), Some(Found { entry: sound, .. })) if entry.id == sound.id => {
-                if entry.place != sound.place {
-                    let (id, place, right) = (entry.id, entry.place, sound.place);
+    let mut other = right.next()?;
+    while let Some(Found { entry: own, run, .. }) = ours.next()? {
+        while let Some(sound) = &other
+            && sound.entry.id < own.id
+        {
+            show(WrongId::Missing { id: sound.entry.id });
+            other = right.next()?;
+        }
+        match &other {
+            Some(Found { entry: sound, .. }) if sound.id == own.id => {
+                if sound.place != own.place {
+                    let (id, place, right) = (own.id, own.place, sound.place);
                     show(WrongId::Misplaced { run: run.path.clone(), id, place, right });
                 }
-                own = ours.next()?;
                 other = right.next()?;
             }
-            (_, Some(sound)) => {
-                show(WrongId::Missing { id: sound.entry.id });
-                other = right.next()?;
-            }
-            (Some(_), None) => unreachable!("taken by the second arm"),
+            _ => show(WrongId::Extra { run: run.path.clone(), id: own.id }),
         }
     }
+    while let Some(sound) = other {
+        show(WrongId::Missing { id: sound.entry.id });
+        other = right.next()?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
