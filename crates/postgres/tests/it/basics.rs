@@ -19,7 +19,7 @@ fn several_nodes_migrate_at_once() {
         nodes.into_iter().for_each(|node| node.join().unwrap());
     });
     let versions = world.count("SELECT max(version)::bigint FROM schema_version");
-    assert_eq!(world.count("SELECT count(*) FROM schema_version"), versions, "each was applied once");
+    assert_eq!(world.rows("schema_version"), versions, "each was applied once");
     world.run("INSERT INTO schema_version (version) VALUES (1000)");
     let refused = Store::open(&world.url, Settings::default());
     assert!(matches!(refused, Err(Error::TooNew { found: 1000, .. })));
@@ -66,7 +66,7 @@ fn what_an_older_outbox_holds_is_sent() {
         [(7, Topic::Position, "3", &br#"{"v":1}"#[..]), (8, Topic::Notifications, "k", &br#"{"v":2}"#[..])]
     );
     assert!(store.mark_sent(&claim, 9).unwrap());
-    assert_eq!(world.count("SELECT count(*) FROM outbox"), 0);
+    assert_eq!(world.rows("outbox"), 0);
 }
 
 #[test]
@@ -112,13 +112,13 @@ fn a_cap_of_ten_takes_two_of_three_fives() {
     assert_eq!(states, ["RESERVED", "RESERVED", "ABORTED_REJECTED"]);
     assert_eq!(world.value(PAYER_ACCOUNT), 10);
     assert_eq!(node.answered(asked(2)).code, Some(ErrorCode::PayerLimitError.into()));
-    assert_eq!(world.count("SELECT count(*) FROM transfer_timeout"), 2);
+    assert_eq!(world.rows("transfer_timeout"), 2);
 
     node.ask(&[fulfil(1, 2), abort(2, 2)]);
     assert_eq!(world.state(TransferId(1)), "COMMITTED");
     assert_eq!(world.state(TransferId(2)), "ABORTED_ERROR");
     assert_eq!((world.value(PAYER_ACCOUNT), world.value(PAYEE_ACCOUNT)), (5, -5));
-    assert_eq!(world.count("SELECT count(*) FROM transfer_timeout"), 0);
+    assert_eq!(world.rows("transfer_timeout"), 0);
     let alarm = node.notifications.iter().any(|told| matches!(told.notice, Notice::Alarm(_)));
     assert!(alarm, "the cap's alarm percentage was passed");
     world.verify();
@@ -167,7 +167,7 @@ fn limits_and_funds_change_on_the_accounts_key() {
     node.operate(account, limit(41));
     node.ask(&[prepare(3, 1, 2, 1, FAR)]);
     assert_eq!(world.state(TransferId(3)), "RESERVED");
-    assert_eq!(world.count("SELECT count(*) FROM participant_limit WHERE participant_currency_id = 1"), 3);
+    assert_eq!(world.rows("participant_limit WHERE participant_currency_id = 1"), 3);
 
     node.operate(account, Admin::SetAccountActive { account, active: false });
     node.ask(&[prepare(4, 1, 2, 1, FAR)]);
@@ -186,7 +186,7 @@ fn repeats_get_the_stored_answer_and_modified_ones_3106() {
     let ask = prepare(1, 1, 2, 5, FAR);
     node.ask(std::slice::from_ref(&ask));
     node.ask(&[fulfil(1, 2)]);
-    let rows = world.count("SELECT count(*) FROM transfer_state_change");
+    let rows = world.rows("transfer_state_change");
     node.notifications.clear();
     node.ask(&[ask, prepare(1, 1, 2, 6, FAR), fulfil(1, 2), abort(1, 2)]);
     let answers: Vec<_> = node
@@ -209,7 +209,7 @@ fn repeats_get_the_stored_answer_and_modified_ones_3106() {
             (false, committed, Some(3106))
         ]
     );
-    assert_eq!(world.count("SELECT count(*) FROM transfer_state_change"), rows);
+    assert_eq!(world.rows("transfer_state_change"), rows);
     world.verify();
 }
 

@@ -125,11 +125,11 @@ fn a_repeat_makes_no_second_row_and_a_second_question_does() {
     let store = &mut node.store;
     assert_eq!(post.receive(store, &[put(1, 1, 5), put(1, 1, 5), put(2, 1, 5), put(1, 2, 5)]), 0);
     assert_eq!(post.receive(store, &[put(1, 1, 5)]), 0);
-    assert_eq!(world.count("SELECT count(*) FROM callback"), 3);
+    assert_eq!(world.rows("callback"), 3);
     let delivered = post.deliver_all(store);
     assert_eq!(delivered.len(), 3);
     assert!(delivered.iter().all(|due| due.message == CallbackMessage::Put(TransferState::Reserved)));
-    assert_eq!(world.count("SELECT count(*) FROM callback"), 0);
+    assert_eq!(world.rows("callback"), 0);
     world.verify();
 }
 
@@ -138,7 +138,7 @@ fn who_has_no_endpoint_is_counted_and_an_alarm_turns_to_the_hub() {
     let Some((world, mut node, mut post)) = office() else { return };
     let store = &mut node.store;
     assert_eq!(post.receive(store, &[put(1, 3, 5), put(1, u32::MAX, 5), alarm(3)]), 3);
-    assert_eq!(world.count("SELECT count(*) FROM callback"), 0);
+    assert_eq!(world.rows("callback"), 0);
     endpoint(store, HUB, "ALARM_NOTIFICATION_URL");
     assert_eq!(post.receive(store, &[alarm(3), alarm(1), alarm(1), put(1, 3, 5)]), 1);
     let due = post.due(store);
@@ -227,7 +227,7 @@ fn what_is_given_up_stays_until_it_is_delivered() {
     assert_eq!(store.retry_callbacks(Some(ParticipantId(2)), 10).unwrap(), 1);
     assert_eq!(store.retry_callbacks(None, 10).unwrap(), 1, "the other is on its way already");
     assert_eq!(post.deliver_all(store).len(), 2);
-    assert_eq!(world.count("SELECT count(*) FROM callback"), 0);
+    assert_eq!(world.rows("callback"), 0);
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn poison_is_a_dead_letter_and_stops_nothing() {
     let Some((world, mut node, mut post)) = office() else { return };
     post.notices.push("x", b"{\"v\":1}");
     post.receive(&mut node.store, &[put(1, 1, 5)]);
-    assert_eq!(world.count("SELECT count(*) FROM dead_letter"), 1);
+    assert_eq!(world.rows("dead_letter"), 1);
     assert_eq!(post.deliver_all(&mut node.store).len(), 1);
     let step = node.store.callbacks(&post.notices.claim, &Batch::new(0, &post.notices.log)).unwrap();
     assert_eq!(step, Step::Fenced, "a reader that stands elsewhere writes nothing");

@@ -22,11 +22,7 @@ fn whoever_only_looks_makes_nothing() {
     assert_eq!(looking.verify().unwrap().faults, 0);
     let refused = looking.fix("partitions.transfers", 12).unwrap_err().to_string();
     assert!(refused.contains("read-only"), "{refused}");
-    assert_eq!(
-        world.count("SELECT count(*) FROM fixed_setting"),
-        2,
-        "those of the node that has set it up, and no more"
-    );
+    assert_eq!(world.rows("fixed_setting"), 2, "those of the node that has set it up, and no more");
 
     let older = newest - 1;
     world.sql().execute("DELETE FROM schema_version WHERE version > $1::bigint", &[&older]).unwrap();

@@ -35,7 +35,7 @@ fn the_transfers_step_dies_at_every_point() {
         died(world.doomed(at).transfers(&claim, &transfers.batch()), at);
         let stored = if at == Point::Committed { 3 } else { 0 };
         assert_eq!(world.offset(&claim), stored, "{at:?}");
-        assert_eq!(world.count("SELECT count(*) FROM transfer"), stored, "{at:?}");
+        assert_eq!(world.rows("transfer"), stored, "{at:?}");
         assert_eq!(world.unsent(&claim), stored, "{at:?}");
 
         // Whoever takes over goes on where the stored offset says.
@@ -44,7 +44,7 @@ fn the_transfers_step_dies_at_every_point() {
         let left = transfers.pending().len();
         let step = heir.transfers(&transfers.claim, &transfers.batch()).unwrap();
         assert_eq!(done(step).messages, left);
-        assert_eq!(world.count("SELECT count(*) FROM transfer"), 3);
+        assert_eq!(world.rows("transfer"), 3);
         assert_eq!(world.unsent(&claim), 3);
         world.verify();
     }

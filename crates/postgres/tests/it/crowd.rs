@@ -138,6 +138,6 @@ fn many_nodes_at_once() {
         *count.entry(state).or_insert(0) += 1;
     }
     assert!(count.contains_key("COMMITTED") && count.contains_key("EXPIRED_RESERVED"), "{count:?}");
-    assert_eq!(world.count("SELECT count(*) FROM dead_letter"), 0);
+    assert_eq!(world.rows("dead_letter"), 0);
     world.verify();
 }

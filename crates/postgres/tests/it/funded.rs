@@ -120,7 +120,7 @@ fn a_whole_life_in_one_batch() {
         ("COMMITTED".into(), "ABORTED_ERROR".into())
     );
     assert_eq!(wallets(&world), [("alice".to_owned(), 50, 0), ("bob".to_owned(), 50, 0)]);
-    assert_eq!(world.count("SELECT count(*) FROM transfer_timeout"), 0);
+    assert_eq!(world.rows("transfer_timeout"), 0);
     world.verify();
 }
 
@@ -397,7 +397,7 @@ fn large_batches_are_done_in_the_time_there_is() {
     // Nobody pays itself.
     let invalid: Vec<Command> = (1_001..=3_000).map(|id| prepare(id, 1, 1, 5, FAR)).collect();
     node.ask(&invalid);
-    assert_eq!(world.count("SELECT count(*) FROM transfer WHERE current_state = 2"), 2_000);
+    assert_eq!(world.rows("transfer WHERE current_state = 2"), 2_000);
     world.verify();
 }
 

@@ -28,15 +28,14 @@ fn the_expired_ones_end_and_no_other() {
     assert_eq!(verified.findings, []);
     assert_eq!(verified.state_changes, generated.state_changes);
     assert_eq!(verified.position_changes, generated.position_changes);
-    assert_eq!(world.count("SELECT count(*) FROM transfer_timeout"), generated.open.cast_signed());
+    assert_eq!(world.rows("transfer_timeout"), generated.open.cast_signed());
     let open = "SELECT count(*) FROM transfer WHERE current_state IN (1, 3)";
     assert_eq!(world.count(open), generated.open.cast_signed());
     assert!((1_200..1_800).contains(&generated.open), "{generated:?}");
 
     let expired = "SELECT count(*) FROM transfer WHERE current_state IN (10, 11)";
     let before = world.count(expired);
-    let reserved =
-        world.count("SELECT count(*) FROM transfer WHERE current_state = 3 AND expiration_date < now()");
+    let reserved = world.rows("transfer WHERE current_state = 3 AND expiration_date < now()");
     let mut node = Node::new(&world, 2);
     assert_eq!(node.expire(), 300);
     assert_eq!(node.expire(), 0);
@@ -138,5 +137,5 @@ fn a_data_set_is_bounded() {
     ] {
         assert!(matches!(store.generate(&bad, |_| ()), Err(Error::DataSet(_))), "{bad:?}");
     }
-    assert_eq!(world.count("SELECT count(*) FROM transfer"), 0);
+    assert_eq!(world.rows("transfer"), 0);
 }

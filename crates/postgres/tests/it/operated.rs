@@ -9,29 +9,22 @@ use holdfast_postgres::{Batch, Incoming, OPERATOR_MESSAGES_KEPT};
 
 use crate::world::*;
 
+fn operator(trace: u128, admin: Admin) -> PositionMessage {
+    PositionMessage::admin(TraceId(trace), PAYER_ACCOUNT, admin).unwrap()
+}
+
 fn limit(trace: u128, cap: i64) -> PositionMessage {
-    let admin = Admin::SetLimit {
-        participant: ParticipantId(1),
-        currency: usd(),
-        net_debit_cap: Amount::whole(cap).unwrap(),
-        alarm_percentage: 10,
-    };
-    PositionMessage::admin(TraceId(trace), AccountId(1), admin).unwrap()
+    let (participant, net_debit_cap) = (ParticipantId(1), Amount::whole(cap).unwrap());
+    operator(trace, Admin::SetLimit { participant, currency: usd(), net_debit_cap, alarm_percentage: 10 })
 }
 
 fn active(trace: u128, active: bool) -> PositionMessage {
-    let admin = Admin::SetAccountActive { account: AccountId(1), active };
-    PositionMessage::admin(TraceId(trace), AccountId(1), admin).unwrap()
+    operator(trace, Admin::SetAccountActive { account: PAYER_ACCOUNT, active })
 }
 
 fn funds_out(trace: u128, units: i64) -> PositionMessage {
-    let admin = Admin::FundsOutReserve {
-        id: TransferId(77),
-        account: AccountId(2),
-        currency: usd(),
-        amount: Amount::whole(units).unwrap(),
-    };
-    PositionMessage::admin(TraceId(trace), AccountId(1), admin).unwrap()
+    let (id, amount) = (TransferId(77), Amount::whole(units).unwrap());
+    operator(trace, Admin::FundsOutReserve { id, account: AccountId(2), currency: usd(), amount })
 }
 
 const CAP: &str =
@@ -109,9 +102,9 @@ fn a_foreign_message_is_buried_each_time() {
             Incoming { offset, key: b"1".to_vec(), body: b"its bytes".to_vec(), message: Ok(foreign) };
         let step = node.store.positions(&node.positions[0].claim, &Batch::new(offset, &[message]));
         assert_eq!(done(step.unwrap()).dead_letters, 1);
-        assert_eq!(world.count("SELECT count(*) FROM dead_letter"), buried);
+        assert_eq!(world.rows("dead_letter"), buried);
     }
-    assert_eq!(world.count("SELECT count(*) FROM operator_message"), 0);
+    assert_eq!(world.rows("operator_message"), 0);
 }
 
 /// What was decided long ago is forgotten bit by bit; a message without a trace is nobody's repeat.

@@ -345,7 +345,7 @@ fn run(events: &[Event], duplicate: bool) -> Option<Vec<CallbackMessage>> {
         twins.compare_callbacks();
     }
     twins.compare();
-    assert_eq!(twins.world.count("SELECT count(*) FROM dead_letter"), 0);
+    assert_eq!(twins.world.rows("dead_letter"), 0);
     twins.world.verify();
     Some(twins.compared)
 }

@@ -109,7 +109,7 @@ fn every_step_dies_at_every_point(means: Means) {
                     let owed = "SELECT sum(value)::bigint FROM participant_position JOIN participant_currency
                         USING (participant_currency_id) WHERE ledger_account_type = 'POSITION' AND value > 0";
                     assert_eq!(world.count(&format!("SELECT coalesce(({owed}), 0)")), taken);
-                    assert_eq!(world.count("SELECT count(*) FROM transfer_timeout"), 0);
+                    assert_eq!(world.rows("transfer_timeout"), 0);
                 }
                 Means::Tokens => {
                     let wallets = (wallet(&world, "till"), wallet(&world, "rich"));
@@ -140,7 +140,7 @@ fn everything_is_published_and_forgotten_before_every_step() {
         shop.work_forgetting(12);
         shop.drain();
         assert_eq!((shop.state("o").as_str(), shop.state("by-stock").as_str()), ("paid", "not_paid"));
-        assert_eq!((world.count("SELECT count(*) FROM checkout_charge"), shop.stock_of("i")), (2, 7));
+        assert_eq!((world.rows("checkout_charge"), shop.stock_of("i")), (2, 7));
         assert_eq!(shop.alarms, []);
         shop.is_at_rest(&world);
     }

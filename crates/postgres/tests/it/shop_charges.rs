@@ -91,17 +91,14 @@ impl Market {
 
     /// The order is at the place where both sides have taken, and nobody has heard of it.
     pub fn both_have_taken(&mut self, order: &str) {
-        self.shop.asks(order, checkout(), &[Orders, Relay, Pay, Stock, Relay]);
+        self.shop.asks(order, checkout(), BOTH_TAKE);
         assert_eq!((self.shop.state(order).as_str(), self.state_of(order).as_str()), ("pending", "RESERVED"));
     }
 
     /// Nothing is reserved, nothing open, and everything adds up.
     pub fn is_at_rest(&mut self) {
-        assert_eq!(
-            self.world.count("SELECT count(*) FROM transfer WHERE current_state NOT IN (2, 5, 7, 8, 10, 11)"),
-            0
-        );
-        assert_eq!(self.world.count("SELECT count(*) FROM transfer_timeout"), 0);
+        assert_eq!(self.world.rows("transfer WHERE current_state NOT IN (2, 5, 7, 8, 10, 11)"), 0);
+        assert_eq!(self.world.rows("transfer_timeout"), 0);
         self.shop.is_at_rest(&self.world);
     }
 }
@@ -150,10 +147,7 @@ fn what_is_refused_is_given_back() {
             assert_eq!(market.state_of(order), transfer, "{order}");
         }
         // The refused prepare is told of as any other: 4001, the cover comes before the cap.
-        assert_eq!(
-            market.world.count("SELECT count(*) FROM transfer WHERE current_state = 8 AND error_code = 4001"),
-            1
-        );
+        assert_eq!(market.world.rows("transfer WHERE current_state = 8 AND error_code = 4001"), 1);
         let (_, state) = market.shop.run("costs-nothing", checkout());
         assert_eq!((state.as_str(), market.state_of("costs-nothing").as_str()), ("paid", "none"));
         assert_eq!((market.positions(), market.shop.stock_of("i")), ((0, 0, 0), 10));
@@ -162,7 +156,7 @@ fn what_is_refused_is_given_back() {
         market.shop.does(&ShopCommand::AddStock { item: id("gone"), amount: whole(1) });
         let (_, state) = market.shop.run("by-stock", checkout());
         assert_eq!((state.as_str(), market.positions()), ("paid", (1, 0, -1)));
-        assert_eq!(market.world.count("SELECT count(*) FROM checkout_charge WHERE order_id = 'by-stock'"), 2);
+        assert_eq!(market.world.rows("checkout_charge WHERE order_id = 'by-stock'"), 2);
         market.is_at_rest();
     }
 }

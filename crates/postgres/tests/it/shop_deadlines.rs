@@ -64,7 +64,7 @@ fn a_known_refusal_is_told_at_the_deadline() {
     world.set_clock(PAST);
     assert_eq!(shop.expire(), 1);
     assert_eq!(shop.ends("o"), [failed(Why::Pay)]);
-    assert_eq!(world.count("SELECT count(*) FROM pay_transaction WHERE is_rollback"), 0);
+    assert_eq!(world.rows("pay_transaction WHERE is_rollback"), 0);
     shop.is_at_rest(&world);
 }
 
@@ -85,7 +85,7 @@ fn a_checkout_that_nobody_heard_of_ends_too() {
 fn the_scan_and_the_consumer_cannot_both_decide() {
     let Some((world, mut shop)) = shop_of_one() else { return };
     let at = partition_of("o", 2) as usize;
-    shop.asks("o", checkout(), &[Orders, Relay, Pay, Stock, Relay]);
+    shop.asks("o", checkout(), BOTH_TAKE);
     world.set_clock(PAST);
     // The consumer has decided and not committed when the scan looks.
     let (ended, shards) = (Arc::new(std::sync::Mutex::new(None)), shop.shards.clone());
@@ -106,7 +106,7 @@ fn the_scan_and_the_consumer_cannot_both_decide() {
 
     // And the other way round: the scan was first, and the consumer hears both successes.
     let Some((world, mut shop)) = shop_of_one() else { return };
-    shop.asks("o", checkout(), &[Orders, Relay, Pay, Stock, Relay]);
+    shop.asks("o", checkout(), BOTH_TAKE);
     world.set_clock(PAST);
     assert_eq!(shop.expire_only(), 1);
     shop.turn(at, Outcomes);
@@ -211,8 +211,7 @@ fn a_retry_asks_again_who_has_not_answered() {
 fn a_retry_of_a_failed_order_is_a_new_try() {
     let Some((world, mut shop)) = shop_of_one() else { return };
     shop.does(&ShopCommand::TakeFunds { user: id("u"), amount: whole(90) });
-    let (_, state) = shop.run("o", checkout());
-    assert_eq!(state, "not_paid");
+    assert_eq!(shop.run("o", checkout()).1, "not_paid");
     shop.does(&ShopCommand::AddFunds { user: id("u"), amount: whole(90) });
     let (_, state) = shop.run("o", RETRY);
     assert_eq!((state.as_str(), shop.credit("u")), ("paid", 79));

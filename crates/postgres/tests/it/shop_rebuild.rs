@@ -63,8 +63,7 @@ fn a_takeover_after_every_step_changes_nothing() {
         assert_eq!(shop.state(order), "paid");
     }
     assert_eq!(shop.store.outcome_offset(0).unwrap(), Some(0), "o0 is open, and began there");
-    let (_, state) = shop.run("o0", RETRY);
-    assert_eq!(state, "paid");
+    assert_eq!(shop.run("o0", RETRY).1, "paid");
     let end = shop.outcomes[0].log.len() as u64;
     assert_eq!(shop.store.outcome_offset(0).unwrap(), Some(end));
     let step = shop.take_over(0, 0);
@@ -146,8 +145,7 @@ fn an_answer_that_the_log_has_lost_is_remembered_by_the_row() {
 fn the_offset_never_falls() {
     let Some((world, mut shop)) = shop_of(&["o", "p"]) else { return };
     for order in ["o", "p"] {
-        let (_, state) = shop.run(order, checkout());
-        assert_eq!(state, "paid");
+        assert_eq!(shop.run(order, checkout()).1, "paid");
     }
     assert_eq!(shop.store.outcome_offset(0).unwrap(), Some(6));
     assert!(shop.offsets[&0].is_sorted(), "{:?}", shop.offsets);
@@ -174,12 +172,12 @@ fn poison_in_the_log_is_buried_once() {
     let Some((world, mut shop)) = shop_of(&["o"]) else { return };
     shop.outcomes[0].push("x", b"nonsense");
     shop.asks("o", checkout(), &[Orders, Relay, Outcomes]);
-    assert_eq!(world.count("SELECT count(*) FROM dead_letter"), 1);
+    assert_eq!(world.rows("dead_letter"), 1);
     shop.turns(0, &[Pay, Relay]);
     shop.outcomes[0].push("y", b"nonsense");
     shop.take_over(0, 0);
     shop.take_over(0, 0);
-    assert_eq!(world.count("SELECT count(*) FROM dead_letter"), 2);
+    assert_eq!(world.rows("dead_letter"), 2);
     shop.drain();
     assert_eq!(shop.state("o"), "paid");
     shop.is_at_rest(&world);
@@ -202,7 +200,7 @@ fn an_id_that_no_row_can_have_does_not_keep_anybody_from_taking_over() {
         shop.outcomes[0].push(key, value.as_bytes());
     }
     assert!(shop.turn(0, Outcomes));
-    assert_eq!(world.count("SELECT count(*) FROM dead_letter"), 4);
+    assert_eq!(world.rows("dead_letter"), 4);
     // The offset has not passed what is open, so the next one reads them once more.
     assert_eq!(shop.take_over(0, 0).dead_letters, 0);
     shop.drain();

@@ -49,18 +49,12 @@ pub fn wallet(world: &World, wallet: &str) -> (i64, i64) {
     (row.get(0), row.get(1))
 }
 
-/// As far as both sides have taken, and nobody has heard of it.
-fn both_have_taken(shop: &mut Shop, order: &str) {
-    shop.asks(order, checkout(), &[Orders, Relay, Pay, Stock, Relay]);
-}
-
 #[test]
 fn a_checkout_spends_tokens_and_gives_change() {
     for delivery in [Delivery::Once, Delivery::TwiceAndLate] {
         let Some((world, mut shop)) = market(2) else { return };
         shop.delivery = delivery;
-        let (_, state) = shop.run("o", checkout());
-        assert_eq!(state, "paid");
+        assert_eq!(shop.run("o", checkout()).1, "paid");
         assert_eq!((wallet(&world, "rich"), wallet(&world, "till")), ((79, 0), (21, 0)));
         let (again, _) = shop.run("o", checkout());
         assert_eq!(again, Ok(CheckoutAnswer::AlreadyPaid { tr: TrNum::FIRST }));
@@ -78,8 +72,7 @@ fn what_is_refused_gives_the_tokens_back() {
             let (_, state) = shop.run(order, checkout());
             assert_eq!((state.as_str(), shop.ends(order)), ("not_paid", vec![failed(why)]), "{order}");
         }
-        let (_, state) = shop.run("costs-nothing", checkout());
-        assert_eq!(state, "paid");
+        assert_eq!(shop.run("costs-nothing", checkout()).1, "paid");
         assert_eq!((wallet(&world, "rich"), wallet(&world, "poor")), ((100, 0), (5, 0)));
         assert_eq!((wallet(&world, "till"), shop.stock_of("i")), ((0, 0), 10));
         assert_eq!(shop.alarms, []);
@@ -125,15 +118,15 @@ fn what_the_step_does_not_take_is_given_back_with_it() {
 fn a_try_whose_tokens_others_hold_comes_again() {
     let Some((world, mut shop)) = market(1) else { return };
     shop.stocked(&[], &[], &[("p", "rich", "i", 8), ("q", "rich", "i", 2)]);
-    both_have_taken(&mut shop, "o");
+    shop.asks("o", checkout(), BOTH_TAKE);
     // 21 of the 40 are held with it, so 56 take the 60, and for 14 nothing is free.
     shop.ask("p", checkout());
     shop.asks("q", checkout(), &[Orders, Relay, Pay]);
-    assert_eq!(world.count("SELECT count(*) FROM pay_transaction"), 2);
+    assert_eq!(world.rows("pay_transaction"), 2);
     shop.relay();
     assert_eq!(shop.pay[0].pending().len(), 1, "it lies in the topic once more");
     shop.turn(0, Pay);
-    assert_eq!(world.count("SELECT count(*) FROM pay_transaction"), 2, "still others'");
+    assert_eq!(world.rows("pay_transaction"), 2, "still others'");
     shop.drain();
     // 10 units are too few for 3 and 8, so `p` was refused by the stock side.
     let states = [shop.state("o"), shop.state("p"), shop.state("q")];
@@ -150,7 +143,7 @@ fn a_try_that_waits_for_long_rests() {
     let now = 2_000_000_000_000;
     world.set_clock(now);
     shop.stocked(&[], &[], &[("p", "rich", "i", 8), ("q", "rich", "i", 2)]);
-    both_have_taken(&mut shop, "o");
+    shop.asks("o", checkout(), BOTH_TAKE);
     shop.asks("p", checkout(), &[Orders, Relay, Pay]);
     shop.asks("q", checkout(), &[Orders, Relay, Pay, Relay]);
     world.set_clock(now + 2_000);
@@ -165,7 +158,7 @@ fn a_try_that_waits_for_long_rests() {
     assert!(shop.relay());
     assert_eq!(shop.pay[0].pending().len(), 1, "it has rested");
     shop.turn(0, Pay);
-    assert_eq!(world.count("SELECT count(*) FROM pay_again"), 1, "still others'");
+    assert_eq!(world.rows("pay_again"), 1, "still others'");
     // The others come to their ends; when the next rest is over it is paid.
     shop.drain();
     assert_eq!((shop.state("o").as_str(), shop.state("q").as_str()), ("paid", "pending"));
@@ -173,7 +166,7 @@ fn a_try_that_waits_for_long_rests() {
     shop.expire_only();
     shop.drain();
     assert_eq!((shop.state("q").as_str(), wallet(&world, "till")), ("paid", (35, 0)));
-    assert_eq!(world.count("SELECT count(*) FROM pay_again"), 0);
+    assert_eq!(world.rows("pay_again"), 0);
     shop.is_at_rest(&world);
 }
 
@@ -188,13 +181,13 @@ fn who_rests_and_is_cancelled_is_forgotten() {
     shop.asks("q", checkout(), &[Orders, Relay]);
     world.set_clock(now + 2_000);
     shop.turn(0, Pay);
-    assert_eq!(world.count("SELECT count(*) FROM pay_again"), 1);
+    assert_eq!(world.rows("pay_again"), 1);
     assert!(shop.run("q", CANCEL).0.is_ok());
     assert_eq!(shop.state("q"), "not_paid");
     world.set_clock(now + 4_000);
     shop.expire_only();
     assert!(!shop.relay(), "nobody is asked");
-    assert_eq!(world.count("SELECT count(*) FROM pay_again"), 0);
+    assert_eq!(world.rows("pay_again"), 0);
 }
 
 /// A lease that has ended, or a claim of other tokens, is not taken; the try comes again.
@@ -207,7 +200,7 @@ fn only_the_claim_itself_is_taken() {
     world.run("UPDATE token_selection SET expires_at = hub_clock()");
     world.run("UPDATE token_lock SET expires_at = hub_clock() WHERE expires_at IS NOT NULL");
     shop.pay[0].take(|claim, batch| shop.store.pay_with(claim, batch, &pledges));
-    assert_eq!(world.count("SELECT count(*) FROM pay_transaction"), 0);
+    assert_eq!(world.rows("pay_transaction"), 0);
     shop.drain();
     assert_eq!((shop.state("o").as_str(), wallet(&world, "till")), ("paid", (21, 0)));
     shop.is_at_rest(&world);
@@ -216,7 +209,7 @@ fn only_the_claim_itself_is_taken() {
 #[test]
 fn a_rebuild_spends_what_it_decides() {
     let Some((world, mut shop)) = market(1) else { return };
-    both_have_taken(&mut shop, "o");
+    shop.asks("o", checkout(), BOTH_TAKE);
     shop.take_over(0, 0);
     assert_eq!((shop.state("o").as_str(), wallet(&world, "till")), ("paid", (21, 0)));
     shop.drain();
@@ -237,7 +230,7 @@ fn without_a_vault_nothing_is_done() {
         other => panic!("{other:?}"),
     }
     done(shop.store.pay_with(&queue.claim, &batch, &Pledges::new()).unwrap());
-    assert_eq!(world.count("SELECT count(*) FROM pay_transaction"), 0, "without tokens it waits");
+    assert_eq!(world.rows("pay_transaction"), 0, "without tokens it waits");
 }
 
 #[test]
@@ -254,7 +247,7 @@ fn tampering_with_tokens_of_checkouts_is_found() {
         shop.stocked(&[], &[], &[("open", "rich", "i", 1)]);
         assert_eq!(shop.run("o", checkout()).1, "paid");
         assert_eq!(shop.run("by-stock", checkout()).1, "not_paid");
-        both_have_taken(&mut shop, "open");
+        shop.asks("open", checkout(), BOTH_TAKE);
         world.verify();
         world.notices(tamper, "checkout_charge");
     }

@@ -100,6 +100,9 @@ pub enum Turn {
 }
 pub use Turn::*;
 
+/// Until both sides have taken, and nobody has heard of it.
+pub const BOTH_TAKE: &[Turn] = &[Orders, Relay, Pay, Stock, Relay];
+
 impl Shop {
     /// A database and a shop over it, with nothing in it; `None` if this run has no server.
     pub fn open(partitions: u32) -> Option<(World, Shop)> {

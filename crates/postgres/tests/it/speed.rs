@@ -79,11 +79,8 @@ fn speed() {
         }
     }
     let count = i64::try_from(BATCH * batches).unwrap();
-    assert_eq!(world.count("SELECT count(*) FROM transfer WHERE current_state = 5"), count);
-    assert_eq!(
-        world.count("SELECT count(*) FROM participant_position_change WHERE transfer_no IS NOT NULL"),
-        2 * count
-    );
+    assert_eq!(world.rows("transfer WHERE current_state = 5"), count);
+    assert_eq!(world.rows("participant_position_change WHERE transfer_no IS NOT NULL"), 2 * count);
     world.verify();
     for setting in ["fsync", "synchronous_commit", "full_page_writes"] {
         let row = world.sql().query_one(&format!("SHOW {setting}"), &[]).unwrap();

@@ -12,7 +12,7 @@ use crate::world::*;
 const NOW: Millis = 1_800_000_000_000;
 const AFTER: Duration = Duration::from_secs(60);
 
-/// A node at that time, whose patrol has looked through until then.
+/// A node at that time, whose patrol has looked at all that was before.
 fn node() -> Option<(World, Node)> {
     let (world, node) = payer_and_payee(1_000, 1_000)?;
     world.set_clock(NOW);
@@ -50,7 +50,7 @@ fn what_stands_half_way_for_long_is_told_until_it_moves() {
     assert_eq!(other.stalled(AFTER).unwrap(), Stalled::default(), "what has moved on is not told");
     world.set_clock(NOW + 200_000);
     assert_eq!(node.store.stalled(AFTER).unwrap(), Stalled::default());
-    assert_eq!(world.count("SELECT count(*) FROM stalled_transfer"), 0, "and is forgotten");
+    assert_eq!(world.rows("stalled_transfer"), 0, "and is forgotten");
 }
 
 /// A node that was away for a day looks through all of it, and more than can be kept stops nothing.

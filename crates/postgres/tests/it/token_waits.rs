@@ -96,7 +96,7 @@ fn an_update_waits_for_a_hold_of_what_came_late() {
     step.commit().unwrap();
     let done = update.join().unwrap();
     assert_eq!((done.messages, done.dead_letters, done.retries), (2, 0, 0));
-    assert_eq!(world.count("SELECT count(*) FROM token_selection WHERE state = 'HELD'"), 1);
+    assert_eq!(world.rows("token_selection WHERE state = 'HELD'"), 1);
     let kept = "SELECT count(*) FROM token_lock WHERE token_id = 't-late' AND gone_outside AND NOT spent AND fence IS NOT NULL";
     assert_eq!(world.count(kept), 1, "it is the hold's, and goes with it");
 }
@@ -107,7 +107,7 @@ fn a_release_that_meets_a_hold_is_refused() {
     let Some(world) = World::new() else { return };
     let mut store = Store::open_for_tokens(&world.url, Settings::default()).unwrap();
     selected(&mut store, "s");
-    let changes = world.count("SELECT count(*) FROM token_change");
+    let changes = world.rows("token_change");
     let mut sql = world.sql();
     let mut step = sql.transaction().unwrap();
     step.batch_execute("UPDATE token_selection SET payee_wallet = 'shop', expires_at = 'infinity'").unwrap();
@@ -116,5 +116,5 @@ fn a_release_that_meets_a_hold_is_refused() {
     step.commit().unwrap();
     let refused = release.join().unwrap().unwrap_err();
     assert!(refused.to_string().contains("a transfer or checkout holds it"), "{refused}");
-    assert_eq!(world.count("SELECT count(*) FROM token_change"), changes);
+    assert_eq!(world.rows("token_change"), changes);
 }

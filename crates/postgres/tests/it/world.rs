@@ -120,6 +120,11 @@ impl World {
         self.database.count(sql)
     }
 
+    /// How many rows there are of that table, with those conditions.
+    pub fn rows(&self, of: &str) -> i64 {
+        self.count(&format!("SELECT count(*) FROM {of}"))
+    }
+
     /// The first column of a query, as text.
     pub fn texts(&self, sql: &str) -> Vec<String> {
         self.sql().query(sql, &[]).unwrap().iter().map(|row| row.get(0)).collect()
