@@ -429,7 +429,7 @@ mod tests {
             (node.store.outside, node.store.on_kafka),
             (Sides::NONE, Sides { pay: false, stock: true })
         );
-        assert!(read(&[kafka]).unwrap_err().to_string().contains("no topics"));
+        assert!(why(&[kafka]).contains("no topics"));
         let paid = [("shop.payment", "transfers"), ("shop.payee", "shop"), ("shop.currency", "EUR")];
         let charges = read(&[&servers[..], &paid].concat()).unwrap().node.unwrap().charging;
         let WantedCharging::Transfers { payee, currency, unit } = charges.wanted else {
@@ -441,7 +441,7 @@ mod tests {
         );
         assert_ne!(charges.secret, Secret([0; 32]), "it is drawn");
         assert_eq!(node.store.expiry_shards, StoreSettings::default().expiry_shards);
-        assert!(read(&servers[..1]).unwrap_err().to_string().contains("go together"));
+        assert!(why(&servers[..1]).contains("go together"));
         let refused = |pair| read(&[servers[0], servers[1], pair]).unwrap_err();
         assert!(refused(("roles", "")).to_string().contains("any of api,transfers"));
         assert!(refused(("roles", "api,cook")).to_string().contains("'cook' is not a role"));
@@ -455,6 +455,11 @@ mod tests {
             .map(|(key, value)| Given { key: (*key).into(), value: (*value).into(), flag: "--set".into() })
             .collect();
         Settings::read(&InForce::load(None, std::iter::empty(), &given)?)
+    }
+
+    /// Why these are refused.
+    fn why(pairs: &[(&str, &str)]) -> String {
+        read(pairs).unwrap_err().to_string()
     }
 
     #[test]
@@ -490,7 +495,6 @@ mod tests {
         assert_eq!(charging.to_string(), "positions in EUR, paid to shopfsp, 1 = 0.01");
         assert_eq!(charging.payee, paid);
         assert_eq!(settings.shop, ShopAddresses::default(), "nobody is called");
-        let why = |pairs: &[(&str, &str)]| read(pairs).unwrap_err().to_string();
         assert!(why(&[transfers, currency]).contains("shop.payee is not set"));
         assert!(why(&[transfers, payee]).contains("shop.currency is not set"));
         assert_eq!(
@@ -515,7 +519,6 @@ mod tests {
         assert_eq!(settings.shop, ShopAddresses::default(), "nobody is called");
         let settings = read(&[tokens, wallet, currency, ("shop.unit", "100")]).unwrap();
         assert_eq!(settings.charging.unwrap().payee, paid(100));
-        let why = |pairs: &[(&str, &str)]| read(pairs).unwrap_err().to_string();
         assert!(why(&[tokens, currency]).contains("shop.wallet is not set"));
         assert!(why(&[tokens, wallet]).contains("shop.currency is not set"));
         for unit in ["0", "-1", "0.5", "x"] {
@@ -544,7 +547,6 @@ mod tests {
     fn what_the_payment_does_not_use_is_refused() {
         let (payee, wallet) = (("shop.payee", "shopfsp"), ("shop.wallet", "the shop"));
         let currency = ("shop.currency", "EUR");
-        let why = |pairs: &[(&str, &str)]| read(pairs).unwrap_err().to_string();
         assert!(
             why(&[payee, currency]).starts_with("shop.payee and shop.currency are set, and shop.payment")
         );
@@ -571,7 +573,7 @@ mod tests {
 
     #[test]
     fn settings_that_go_together_are_checked_together() {
-        assert!(read(&[("tls.key", "k")]).unwrap_err().to_string().contains("go together"));
+        assert!(why(&[("tls.key", "k")]).contains("go together"));
         assert!(read(&[("tls.key", "k"), ("tls.certificate", "c")]).unwrap().tls.is_some());
         assert!(read(&[("callbacks.pause_min_ms", "2000"), ("callbacks.pause_max_ms", "1000")]).is_err());
         let rate = read(&[("rate.per_second", "5")]).unwrap().rate.unwrap();

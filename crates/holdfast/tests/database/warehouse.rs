@@ -1,7 +1,7 @@
 //! A warehouse in another language, on Kafka.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::called::refused_for;
 use crate::shop::{ask, begin};
+use crate::support::server::Running;
 use crate::support::shop::{checkout, new_item, order_at, post};
 use crate::world::{OPEN_CHECKOUTS, World};
 
@@ -23,28 +24,17 @@ fn kafka_client() -> Option<String> {
     client
 }
 
-/// As docs/examples has it. Killed when dropped.
-struct Warehouse(Child);
-
-impl Warehouse {
-    fn open(world: &World, client: &str, stock: &str) -> Warehouse {
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/Warehouse.java");
-        let mut command = Command::new("java");
-        command.args(["-cp", &format!("{client}/*"), source]);
-        command.args([world.brokers().to_string(), world.topics().prefix, stock.to_owned()]);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("java runs");
-        let told = child.stdout.take().expect("it was piped");
-        let first = BufReader::new(told).lines().next().expect("it says something").expect("text");
-        assert_eq!(first, "the warehouse is open");
-        Warehouse(child)
-    }
-}
-
-impl Drop for Warehouse {
-    fn drop(&mut self) {
-        self.0.kill().expect("it was running");
-        self.0.wait().expect("it ends");
-    }
+/// Opens the warehouse that docs/examples has.
+fn open(world: &World, client: &str, stock: &str) -> Running {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/Warehouse.java");
+    let mut command = Command::new("java");
+    command.args(["-cp", &format!("{client}/*"), source]);
+    command.args([world.brokers().to_string(), world.topics().prefix, stock.to_owned()]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("java runs");
+    let told = child.stdout.take().expect("it was piped");
+    let first = BufReader::new(told).lines().next().expect("it says something").expect("text");
+    assert_eq!(first, "the warehouse is open");
+    Running(child)
 }
 
 const STOCK: u64 = 10_000;
@@ -73,7 +63,7 @@ impl Shop {
     }
 
     /// Orders come until it is killed, and a little longer: of these every second has little time.
-    fn kill_it_in_the_middle(&self, warehouse: Warehouse) -> Vec<String> {
+    fn kill_it_in_the_middle(&self, warehouse: Running) -> Vec<String> {
         const BUYERS: usize = 4;
         /// So many come when nobody answers any more.
         const LATER: usize = 4;
@@ -114,7 +104,7 @@ fn a_warehouse_in_another_language() {
     let shop = Shop { world, item };
     refused_for(&shop.world, "shop.stock is kafka for the nodes of this hub, and inside here");
     let stock = format!("{}={STOCK}", shop.item);
-    let warehouse = Warehouse::open(&shop.world, &client, &stock);
+    let warehouse = open(&shop.world, &client, &stock);
     let refused = (402, Some("stock".to_owned()));
     assert_eq!(shop.checkout(&shop.order(2)), (200, None));
     assert_eq!(shop.checkout(&shop.order(STOCK)), refused, "two are gone");
@@ -139,7 +129,7 @@ fn a_warehouse_in_another_language() {
     post(shop.world.node(1), &format!("/hub/checkouts/{cancelled}/cancel"));
     shop.await_state(&cancelled, "cancelling");
     shop.world.await_count("SELECT count(*) FROM orders WHERE state = 'cancelling'", |found| found > 1);
-    let warehouse = Warehouse::open(&shop.world, &client, &stock);
+    let warehouse = open(&shop.world, &client, &stock);
     shop.await_state(&cancelled, "not_paid");
     shop.world.await_no_open_checkout();
 

@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 use holdfast_bench::fspiop::{Answers, FspiopBench, bench_fspiop};
@@ -12,7 +12,7 @@ use holdfast_load::bench::DataPlace;
 use serde_json::Value;
 
 use crate::support::command::{assert_says, done, json_of, refused};
-use crate::support::server::{Server, any_port, binary, folder, fresh_hub, path, run};
+use crate::support::server::{Running, Server, any_port, binary, folder, fresh_hub, path, run};
 use crate::support::wait::PATIENCE;
 
 /// Runs a command against the hub, for programs.
@@ -30,7 +30,7 @@ fn create(server: &Server, name: &str, cap: &str, funds: &str) {
 
 /// A `holdfast dfsp` that takes callbacks. Killed when dropped.
 struct Dfsp {
-    child: Child,
+    _child: Running,
     lines: Receiver<Value>,
 }
 
@@ -49,7 +49,7 @@ impl Dfsp {
                 let _: Result<(), _> = send.send(serde_json::from_str(&line).expect("lines of JSON"));
             }
         });
-        let dfsp = Dfsp { child, lines };
+        let dfsp = Dfsp { _child: Running(child), lines };
         dfsp.wait_for("it listens", |line| {
             line["note"].as_str().is_some_and(|note| note.contains("listens on"))
         });
@@ -73,14 +73,6 @@ impl Dfsp {
     fn was_called(&self, call: &str, id: &str) -> Value {
         let call = call.replace("{id}", id);
         self.wait_for(&call, |line| line["way"] == "in" && line["call"] == call && line["transferId"] == id)
-    }
-}
-
-impl Drop for Dfsp {
-    fn drop(&mut self) {
-        // Already gone, or gone now.
-        let _: std::io::Result<()> = self.child.kill();
-        let _: std::io::Result<std::process::ExitStatus> = self.child.wait();
     }
 }
 

@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::command::refused;
 use crate::support::http::{Asked, exchange, get};
-use crate::support::server::{Server, any_port, folder};
+use crate::support::server::{Running, Server, any_port, folder};
 use crate::support::shop::{checkout, new_item, order, post, shown, text, user};
 use crate::support::sink::{read_request, serve_each};
 use crate::support::wait::PATIENCE;
@@ -23,7 +23,7 @@ const HASTE: [&str; 2] = ["callbacks.pause_min_ms=10", "callbacks.pause_max_ms=5
 
 /// The sample as a child process. Killed when dropped.
 struct Warehouse {
-    child: Child,
+    child: Running,
     address: SocketAddr,
 }
 
@@ -44,7 +44,7 @@ impl Warehouse {
         let address = line.trim().strip_prefix("listening on http://").and_then(|place| place.parse().ok());
         let address =
             address.unwrap_or_else(|| panic!("the warehouse says '{line}', and ended: {:?}", child.wait()));
-        Warehouse { child, address }
+        Warehouse { child: Running(child), address }
     }
 
     fn put(&self, item: &str, amount: u64) {
@@ -56,20 +56,6 @@ impl Warehouse {
         let (status, said) = call(self.address, "GET", &format!("/stock/{item}"), "").unwrap();
         assert_eq!(status, 200, "{said}");
         said["amount"].as_u64().unwrap()
-    }
-
-    /// kill -9.
-    fn kill(&mut self) {
-        self.child.kill().expect("the warehouse was running");
-        self.child.wait().expect("the warehouse is gone");
-    }
-}
-
-impl Drop for Warehouse {
-    fn drop(&mut self) {
-        // Already gone after `kill`.
-        let _: std::io::Result<()> = self.child.kill();
-        let _: std::io::Result<std::process::ExitStatus> = self.child.wait();
     }
 }
 
@@ -288,7 +274,7 @@ fn a_warehouse_killed_in_the_middle_has_taken_once_and_given_back_once() {
     shop.way.lose_the_answer_to("sub");
     shop.begin(&order);
     shop.way.until("sub", None);
-    shop.warehouse.kill();
+    shop.warehouse.child.kill();
     let row = shown(shop.server(), &order);
     assert_eq!((&row["state"], &row["waitsFor"]), (&json!("pending"), &json!(["stock"])), "{row}");
     shop.restart_warehouse();
@@ -301,7 +287,7 @@ fn a_warehouse_killed_in_the_middle_has_taken_once_and_given_back_once() {
     shop.way.lose_the_answer_to("add");
     shop.begin(&order);
     shop.way.until("add", None);
-    shop.warehouse.kill();
+    shop.warehouse.child.kill();
     let row = shown(shop.server(), &order);
     assert_eq!((&row["state"], &row["why"]), (&json!("cancelling"), &json!("pay")), "{row}");
     shop.server.take().expect("it serves").kill();
@@ -318,7 +304,7 @@ fn a_warehouse_killed_in_the_middle_has_taken_once_and_given_back_once() {
 #[test]
 fn a_side_does_not_turn_inside_while_checkouts_wait_for_it() {
     let mut shop = Shop::open(10);
-    shop.warehouse.kill();
+    shop.warehouse.child.kill();
     let (_, order) = shop.order(10);
     shop.begin(&order);
     shop.server.take().expect("it serves").stop();

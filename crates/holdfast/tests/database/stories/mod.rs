@@ -2,7 +2,7 @@
 //! one order, lines of one that is paid or under way, a second try, sides that are away. In the end every sum is exact.
 //!
 //! A checkout is held under way here by a lock on its item's row, which the stock side waits for. Elsewhere: many orders for few
-//! units in `shop`, keys, joins and operators in `called::desk`, sides that are called and hang in `called::sides`, one in another
+//! units in `shop`, keys, joins and operators in `called::callers`, sides that are called and hang in `called::sides`, one in another
 //! language in `warehouse`, callers whose wait ends in `edges`, dead letters that are tried again in `letters`, logs that were
 //! cut in `trimmed`; all of it under faults in `faults`.
 

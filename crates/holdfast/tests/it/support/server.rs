@@ -7,9 +7,28 @@ use std::process::{Child, Command, Output, Stdio};
 
 use super::command::json_of;
 
+/// A child process. Killed when dropped.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Running {
+    /// kill -9.
+    pub(crate) fn kill(&mut self) {
+        self.0.kill().expect("it was running");
+        self.0.wait().expect("it is gone");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Already gone after `kill`.
+        let _: std::io::Result<()> = self.0.kill();
+        let _: std::io::Result<std::process::ExitStatus> = self.0.wait();
+    }
+}
+
 /// A running hub. Killed when dropped.
 pub(crate) struct Server {
-    child: Child,
+    child: Running,
     pub(crate) address: SocketAddr,
 }
 
@@ -77,7 +96,7 @@ impl Server {
             place.map(|address| address.parse().expect("an address"))
         });
         let address = listening.unwrap_or_else(|| panic!("the server ended: {:?}", child.wait()));
-        Server { child, address }
+        Server { child: Running(child), address }
     }
 
     /// As commands are told where it is.
@@ -87,34 +106,25 @@ impl Server {
 
     /// The process id.
     pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+        self.child.0.id()
     }
 
     /// kill -9.
     pub(crate) fn kill(mut self) {
-        self.child.kill().expect("the server was running");
-        self.child.wait().expect("the server is gone");
+        self.child.kill();
     }
 
     /// SIGTERM, and a clean end.
     pub(crate) fn stop(mut self) {
-        let pid = rustix::process::Pid::from_child(&self.child);
+        let pid = rustix::process::Pid::from_child(&self.child.0);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("the server was running");
-        assert!(self.child.wait().expect("the server ends").success(), "SIGTERM ends cleanly");
+        assert!(self.child.0.wait().expect("the server ends").success(), "SIGTERM ends cleanly");
     }
 
     /// A clean end, after which everything in the data directory adds up.
     pub(crate) fn stop_and_verify(self, data: &Path) -> serde_json::Value {
         self.stop();
         verify(data)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Already gone after `kill` or `stop`.
-        let _: std::io::Result<()> = self.child.kill();
-        let _: std::io::Result<std::process::ExitStatus> = self.child.wait();
     }
 }
 

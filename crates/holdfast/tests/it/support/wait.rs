@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// Longer than anything here takes, unless it never comes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Looks until there is what was looked for; an error is what was seen in its place.
 #[track_caller]
