@@ -53,16 +53,7 @@ impl World {
     }
 
     pub(crate) async fn call(&self, request: Request<Body>) -> Heard {
-        let response = self.router.clone().oneshot(request).await.unwrap();
-        let (head, body) = response.into_parts();
-        let media_type = head.headers.get("content-type").map(|value| value.to_str().unwrap().to_owned());
-        let bytes = body.collect().await.unwrap().to_bytes();
-        Heard {
-            status: head.status.as_u16(),
-            media_type: media_type.unwrap_or_default(),
-            later: head.headers.contains_key("retry-after"),
-            text: String::from_utf8(bytes.to_vec()).unwrap(),
-        }
+        call(&self.router, request).await
     }
 
     pub(crate) async fn ask(&self, method: Method, path: &str, body: impl Into<Body>) -> Heard {
@@ -84,6 +75,20 @@ impl World {
     }
 }
 
+/// Sends a request to these paths.
+pub(crate) async fn call(router: &Router, request: Request<Body>) -> Heard {
+    let response = router.clone().oneshot(request).await.unwrap();
+    let (head, body) = response.into_parts();
+    let media_type = head.headers.get("content-type").map(|value| value.to_str().unwrap().to_owned());
+    let bytes = body.collect().await.unwrap().to_bytes();
+    Heard {
+        status: head.status.as_u16(),
+        media_type: media_type.unwrap_or_default(),
+        later: head.headers.contains_key("retry-after"),
+        text: String::from_utf8(bytes.to_vec()).unwrap(),
+    }
+}
+
 /// An answer as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Heard {
@@ -101,6 +106,11 @@ impl Heard {
         let media_type = "application/json";
         assert_eq!((self.status, self.media_type.as_str()), (status, media_type), "{}", self.text);
         serde_json::from_str(&self.text).unwrap()
+    }
+
+    /// What it says in JSON, whatever its kind; null if it says nothing.
+    pub(crate) fn content(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_default()
     }
 
     /// An answer in text, as the course has it.
