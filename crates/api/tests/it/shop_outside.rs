@@ -7,7 +7,7 @@ use axum::http::Request;
 use holdfast_domain::shop::Sides;
 use holdfast_engine::CheckoutTimes;
 use holdfast_hub::limits::HubOptions;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::world::{Heard, World, assert_has};
@@ -49,9 +49,12 @@ impl Shop {
 
     async fn rows(&self, query: &str) -> Vec<String> {
         let page = self.world.got(&format!("/hub/checkouts{query}")).await.json(200);
-        let rows = page["checkouts"].as_array().unwrap().iter();
-        rows.map(|row| row["order"].as_str().unwrap().to_owned()).collect()
+        orders(page["checkouts"].as_array().unwrap())
     }
+}
+
+fn orders(rows: &[Value]) -> Vec<String> {
+    rows.iter().map(|row| row["order"].as_str().unwrap().to_owned()).collect()
 }
 
 const PAY: Sides = Sides { pay: true, stock: false };
@@ -252,29 +255,17 @@ async fn a_side_that_never_answers_is_cancelled_at_the_deadline() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn open_checkouts_are_listed_by_age_and_in_pages() {
     let shop = Shop::with(PAY).await;
-    let mut orders = Vec::new();
+    let mut open = Vec::new();
     for _ in 0..5 {
         let order = shop.another().await;
         shop.world.checkout(&order, "?waitMs=0").await.json(202);
-        orders.push(order);
+        open.push(order);
     }
-    assert_eq!(shop.rows("").await, orders);
-    shop.world.posted(&format!("/hub/checkouts/{}/cancel", orders[1])).await.json(200);
-    assert_eq!(shop.rows("?state=cancelling").await, [orders[1].as_str()]);
+    assert_eq!(shop.rows("").await, open);
+    shop.world.posted(&format!("/hub/checkouts/{}/cancel", open[1])).await.json(200);
+    assert_eq!(shop.rows("?state=cancelling").await, [open[1].as_str()]);
     assert_eq!(shop.rows("?state=pending").await.len(), 4);
-    let (mut seen, mut after, mut pages) = (Vec::new(), String::new(), 0);
-    loop {
-        let page = shop.world.got(&format!("/hub/checkouts?limit=2{after}")).await.json(200);
-        let rows = page["checkouts"].as_array().unwrap();
-        seen.extend(rows.iter().map(|row| row["order"].as_str().unwrap().to_owned()));
-        pages += 1;
-        assert!(pages <= 4, "the pages come to an end");
-        match page["next"].as_str() {
-            Some(next) => after = format!("&after={next}"),
-            None => break,
-        }
-    }
-    assert_eq!(seen, orders);
+    assert_eq!(orders(&shop.world.all_pages("/hub/checkouts?limit=2", "checkouts").await), open);
     for query in ["state=paid", "after=x", "limit=0", "limit=1001", "limit=x", "order=1", "limit=1&limit=2"] {
         shop.world.got(&format!("/hub/checkouts?{query}")).await.refused(400, "3101");
     }

@@ -200,17 +200,8 @@ async fn tokens_are_listed_page_by_page() {
     let free = world.got("/tokens?wallet=p&currency=EUR&state=free").await.json(200);
     let locked = world.got("/tokens?wallet=p&currency=EUR&state=locked").await.json(200);
     assert_eq!((ids(&free["tokens"]).len(), ids(&locked["tokens"])), (4, vec!["p-t4"]));
-    let (mut seen, mut after) = (Vec::new(), String::new());
-    for _ in 0..10 {
-        let page = world.got(&format!("/tokens?wallet=p&currency=EUR&limit=2{after}")).await.json(200);
-        seen.extend(ids(&page["tokens"]).into_iter().map(str::to_owned));
-        match page["next"].as_str() {
-            None => break,
-            Some(next) => after = format!("&after={next}"),
-        }
-    }
-    seen.sort_unstable();
-    assert_eq!(seen, ["p-t0", "p-t1", "p-t2", "p-t3", "p-t4"]);
+    let seen = Value::Array(world.all_pages("/tokens?wallet=p&currency=EUR&limit=2", "tokens").await);
+    assert_eq!(ids(&seen), ["p-t0", "p-t1", "p-t2", "p-t3", "p-t4"]);
     let other = world.got("/tokens?wallet=p&currency=EUR&type=bond").await.json(200);
     assert_eq!(other, json!({"tokens": [], "next": null}));
 }

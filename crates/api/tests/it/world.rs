@@ -73,6 +73,20 @@ impl World {
     pub(crate) async fn got(&self, path: &str) -> Heard {
         self.ask(Method::GET, path, Body::empty()).await
     }
+
+    /// The member `rows` of every page of a list, whose `path` ends in a parameter.
+    pub(crate) async fn all_pages(&self, path: &str, rows: &str) -> Vec<Value> {
+        let (mut all, mut after) = (Vec::new(), String::new());
+        for _ in 0..10 {
+            let mut page = self.got(&format!("{path}{after}")).await.json(200);
+            all.append(page[rows].as_array_mut().unwrap());
+            match page["next"].as_str() {
+                Some(next) => after = format!("&after={next}"),
+                None => return all,
+            }
+        }
+        panic!("{path} has no end: {all:?}")
+    }
 }
 
 /// Sends a request to these paths.

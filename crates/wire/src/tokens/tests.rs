@@ -10,7 +10,7 @@ use holdfast_tokens::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::read::{body, value};
+use crate::read::{assert_refused, body, value};
 use crate::tokens::{self as wire};
 
 /// 2025-11-15T08:24:36.120Z.
@@ -39,12 +39,6 @@ fn select(body: &str) -> Result<(SelectRequest, i64), String> {
         }
     }
     read
-}
-
-#[track_caller]
-fn assert_refused<T: std::fmt::Debug>(read: Result<T, String>, problem: &str) {
-    let said = read.expect_err(problem);
-    assert!(said.starts_with(problem), "'{said}' instead of '{problem}'");
 }
 
 /// A select with these members besides the needed ones.
