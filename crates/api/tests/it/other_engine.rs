@@ -9,11 +9,11 @@ use holdfast_api::{Edge, router};
 use holdfast_domain::callbacks::CallbackMessage;
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::{Outcome, Subject};
-use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
+use holdfast_domain::ids::{Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::money::{Amount, Balance, OptionalBalance};
-use holdfast_domain::participants::{Account, AccountKind, Name, Participant};
+use holdfast_domain::participants::Name;
 use holdfast_domain::records::{Sealed, batch};
-use holdfast_domain::registry::{Registry, Whose};
+use holdfast_domain::registry::Whose;
 use holdfast_domain::shop::{CheckoutOrder, ShopCommand};
 use holdfast_domain::transfers::{Proof, Transfer, TransferState};
 use holdfast_domain::views::{NamedTransfer, Stats, TransferFilter, TransferPage, TransferStory};
@@ -22,65 +22,11 @@ use holdfast_engine::{
     Answer, Callbacks, Component, DeadLetter, Engine, EngineError, Figures, Health, NodeFigures, Payments,
     Profile, Question, RETRIED_AT_ONCE_MAX, Reading, Refusal, Retried, Retry, Views, Written,
 };
+use holdfast_hub::EmbeddedEngine;
 use serde_json::{Value, json};
 
 use crate::fspiop_takes_anything::{GOOD_BODIES, HEADERS};
-use crate::world::{Heard, assert_has, call, metrics};
-
-/// Two participants with an account each.
-struct Rows(Vec<Participant>, Vec<Account>);
-
-impl Rows {
-    fn new() -> Rows {
-        let usd = "USD".parse().unwrap();
-        let participant = |number: u32, name| Participant {
-            id: ParticipantId(number),
-            name: Name::new(name).unwrap(),
-            active: true,
-            accounts: vec![(usd, AccountId(2 * number - 1))],
-            created_at: 0,
-        };
-        let account = |id: u32| Account {
-            id: AccountId(id),
-            participant: ParticipantId(id.div_ceil(2)),
-            currency: usd,
-            kind: if id % 2 == 1 { AccountKind::Position } else { AccountKind::Settlement },
-            active: true,
-            value: Balance::ZERO,
-            reserved: Balance::ZERO,
-            net_debit_cap: Amount::whole(10).filter(|_| id % 2 == 1),
-            alarm_percentage: 10,
-            created_at: 0,
-            changed_at: 0,
-        };
-        let participants = vec![participant(1, "payerfsp"), participant(2, "payeefsp")];
-        Rows(participants, (1..=4).map(account).collect())
-    }
-}
-
-impl Registry for Rows {
-    fn participant(&self, id: ParticipantId) -> Option<&Participant> {
-        self.0.iter().find(|row| row.id == id)
-    }
-    fn participant_named(&self, name: Name) -> Option<&Participant> {
-        self.0.iter().find(|row| row.name.folded() == name.folded())
-    }
-    fn participants(&self) -> Vec<&Participant> {
-        self.0.iter().collect()
-    }
-    fn account(&self, id: AccountId) -> Option<&Account> {
-        self.1.iter().find(|row| row.id == id)
-    }
-    fn accounts(&self) -> Vec<&Account> {
-        self.1.iter().collect()
-    }
-    fn endpoints(&self, _: ParticipantId) -> Vec<(&str, &str)> {
-        Vec::new()
-    }
-    fn endpoint(&self, _: ParticipantId, _: &str) -> Option<&str> {
-        None
-    }
-}
+use crate::world::{Heard, World, assert_has, call, metrics};
 
 /// What the engine was given, and whether the answer was wanted.
 #[derive(Debug, PartialEq, Eq)]
@@ -93,6 +39,8 @@ enum Given {
 
 #[derive(Default)]
 struct Script {
+    /// Who takes part is known there.
+    hub: Option<World>,
     given: Mutex<Vec<Given>>,
     down: bool,
     /// What is given is written and not decided: the answers stay here.
@@ -152,7 +100,8 @@ impl Payments for Script {
         if self.down {
             question(Err(EngineError::Unreadable("PostgreSQL is gone".into())));
         } else {
-            question(Ok(&Rows::new()));
+            let hub = self.hub.as_ref().expect("a node has one");
+            EmbeddedEngine::new(hub.hub.clone()).ask(whose, question)?;
         }
         Ok(())
     }
@@ -244,12 +193,12 @@ struct Node {
 }
 
 impl Node {
-    fn new(down: bool) -> Node {
-        Node::of(Script { down, ..Script::default() })
+    async fn new(down: bool) -> Node {
+        Node::of(Script { down, ..Script::default() }).await
     }
 
-    fn of(script: Script) -> Node {
-        let script = Arc::new(script);
+    async fn of(script: Script) -> Node {
+        let script = Arc::new(Script { hub: Some(World::with_two().await), ..script });
         Node { router: router(Edge::new(script.clone(), metrics())), script }
     }
 
@@ -272,7 +221,7 @@ impl Node {
 
 #[tokio::test]
 async fn only_the_paths_of_the_profile_are_there() {
-    let node = Node::new(false);
+    let node = Node::new(false).await;
     for path in ["/tokens/balance", "/stock/find/1", "/hub/checkouts", "/hub/backup"] {
         node.get(path).await.refused(404, "3002");
     }
@@ -288,7 +237,7 @@ async fn only_the_paths_of_the_profile_are_there() {
 
 #[tokio::test]
 async fn what_the_hub_never_has_is_the_callers_mistake() {
-    let node = Node::new(false);
+    let node = Node::new(false).await;
     let limit = br#"{"currency":"USD","limit":{"type":"NET_DEBIT_CAP","value":1,"alarmPercentage":10}}"#;
     let funds = br#"{"transferId":"00000000-0000-4000-8000-000000000001","externalReference":"r","action":"recordFundsIn",
         "reason":"r","amount":{"amount":5,"currency":"USD"}}"#;
@@ -309,7 +258,7 @@ async fn what_the_hub_never_has_is_the_callers_mistake() {
 
 #[tokio::test]
 async fn who_does_not_wait_is_answered_when_the_log_has_it() {
-    let node = Node::new(false);
+    let node = Node::new(false).await;
     let path = "/transfers/b51ec534-ee48-4575-b6a9-ead2955b8069";
     let [prepare, fulfil, abort] = GOOD_BODIES;
     let error = format!("{path}/error");
@@ -367,7 +316,7 @@ async fn who_waits_for_a_while_is_answered_when_it_is_over() {
         (Some(row), false, json!({"state": "RECEIVED_PREPARE", "transferState": "RECEIVED"})),
         (None, false, Value::Null),
     ] {
-        let node = Node::of(Script { slow: Some(Mutex::default()), row, down, ..Script::default() });
+        let node = Node::of(Script { slow: Some(Mutex::default()), row, down, ..Script::default() }).await;
         let answer = node.send("POST", "/transfers", &waiting, GOOD_BODIES[0]).await;
         assert_eq!(answer.status, 202);
         let answer = answer.content();
@@ -375,7 +324,7 @@ async fn who_waits_for_a_while_is_answered_when_it_is_over() {
         assert!(node.given().contains(&Given::Decide(1)));
     }
     // One that is decided in time is told so.
-    let node = Node::new(false);
+    let node = Node::new(false).await;
     assert_eq!(node.send("POST", "/transfers", &waiting[..4], GOOD_BODIES[0]).await.status, 202);
     waiting[4] = ("prefer", "wait=5");
     assert_eq!(node.send("POST", "/transfers", &waiting, GOOD_BODIES[0]).await.status, 200);
@@ -383,7 +332,7 @@ async fn who_waits_for_a_while_is_answered_when_it_is_over() {
 
 #[tokio::test]
 async fn dead_letters_are_those_of_the_engine() {
-    let node = Node::new(false);
+    let node = Node::new(false).await;
     let page = node.get("/hub/dead-letters?participant=payeefsp&after=4&limit=1").await.json(200);
     assert_eq!(page["next"], "5");
     let letter = &page["deadLetters"][0];
@@ -400,7 +349,7 @@ async fn dead_letters_are_those_of_the_engine() {
 
 #[tokio::test]
 async fn names_are_asked_for_one_by_one_and_once() {
-    let node = Node::new(false);
+    let node = Node::new(false).await;
     let names = ["payerfsp", "payeefsp"].map(|name| Given::Ask(Whose::Named(Name::new(name).unwrap())));
     node.send("POST", "/transfers", &HEADERS, GOOD_BODIES[0]).await;
     let [payer, payee] = names;
@@ -411,7 +360,7 @@ async fn names_are_asked_for_one_by_one_and_once() {
 
 #[tokio::test]
 async fn tokens_and_shop_are_refused_before_anything_is_written() {
-    let node = Node::new(false);
+    let node = Node::new(false).await;
     let wallets = json!([
         {"key": "holdfast.payerWallet", "value": "payerfsp"}, {"key": "holdfast.payeeWallet", "value": "w"},
     ]);
@@ -430,7 +379,7 @@ async fn tokens_and_shop_are_refused_before_anything_is_written() {
 
 #[tokio::test]
 async fn views_ask_the_engine_and_show_what_it_knows() {
-    let node = Node::new(false);
+    let node = Node::new(false).await;
     let answer = node.get("/hub/transfers?state=RESERVED&participant=PayeeFsp&after=3&limit=9").await;
     assert_eq!(answer.json(200), json!({"transfers": [], "next": "7"}));
     let filter = TransferFilter { state: Some(TransferState::Reserved), participant: Some(ParticipantId(2)) };
@@ -444,7 +393,7 @@ async fn views_ask_the_engine_and_show_what_it_knows() {
 
 #[tokio::test]
 async fn what_fails_is_said() {
-    let node = Node::new(true);
+    let node = Node::new(true).await;
     for path in ["/participants", "/participants/payerfsp", "/hub/stats", "/hub/transfers", "/hub/holds"] {
         let answer = node.get(path).await;
         let said = answer.content()["errorInformation"]["errorDescription"].to_string();

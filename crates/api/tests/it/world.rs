@@ -15,7 +15,7 @@ use holdfast_hub::{EmbeddedEngine, Hub, HubHandle, Opened};
 use holdfast_log::{LogId, RealFs, SegmentOptions};
 use http_body_util::BodyExt;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tower::ServiceExt;
@@ -50,6 +50,18 @@ impl World {
         let hub = running.handle();
         let edge = Edge::new(Arc::new(EmbeddedEngine::new(hub.clone())), metrics());
         World { router: router(edge.clone()), edge, hub, _running: running, _folder: folder }
+    }
+
+    /// A hub with two participants, the first of which has a limit.
+    pub(crate) async fn with_two() -> World {
+        let world = World::new();
+        for name in ["payerfsp", "payeefsp"] {
+            world.post("/participants", json!({"name": name, "currency": "USD"})).await.json(201);
+        }
+        let limit = json!({"currency": "USD", "limit": {"type": "NET_DEBIT_CAP", "value": 10}});
+        let initialised = world.post("/participants/payerfsp/initialPositionAndLimits", limit).await;
+        assert_eq!(initialised.status, 201, "{initialised:?}");
+        world
     }
 
     pub(crate) async fn call(&self, request: Request<Body>) -> Heard {
