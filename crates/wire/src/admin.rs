@@ -501,7 +501,7 @@ impl<T> OneOrList<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::body;
+    use crate::read::{assert_refused, body};
 
     #[test]
     fn ids_are_uuids_in_lower_case_or_ulids() {
@@ -529,55 +529,45 @@ mod tests {
         }
     }
 
-    #[track_caller]
-    fn assert_wrong<T: fmt::Debug>(read: Result<T, String>, problem: &str) {
-        let said = read.expect_err(problem);
-        assert!(said.starts_with(problem), "'{said}' instead of '{problem}'");
-    }
-
     #[test]
     fn a_member_that_stands_there_twice_is_refused() {
         for doubled in [r#""currency":"USD","currency":"EUR""#, r#""currency":"USD","\u0063urrency":"EUR""#] {
             let read = body::<NewParticipant>(format!(r#"{{"name":"aa",{doubled}}}"#).as_bytes());
-            assert_wrong(read, "the body: duplicate field `currency`");
+            assert_refused(read, "the body: duplicate field `currency`");
         }
         let nested = br#"{"currency":"USD","limit":{"type":"NET_DEBIT_CAP","value":1,"value":2}}"#;
-        assert_wrong(body::<InitialPositionAndLimits>(nested), "the body: duplicate field `value`");
+        assert_refused(body::<InitialPositionAndLimits>(nested), "the body: duplicate field `value`");
     }
 
     #[test]
     fn a_body_is_an_object() {
         for bad in ["", "{", "[]", "5", "\"a\"", "null", "{\"a\":1} {}", "{\"a\":}", "{'a':1}"] {
-            assert_wrong(body::<Activity>(bad.as_bytes()), "the body: ");
+            assert_refused(body::<Activity>(bad.as_bytes()), "the body: ");
         }
-        assert_wrong(body::<Activity>(b"{\"a\":\"\xff\"}"), "isActive: is missing");
-        assert_wrong(body::<NewAccount>(b"{\"type\":\"\xff\"}"), "the body: ");
+        assert_refused(body::<Activity>(b"{\"a\":\"\xff\"}"), "isActive: is missing");
+        assert_refused(body::<NewAccount>(b"{\"type\":\"\xff\"}"), "the body: ");
         let deep = format!("{{\"isActive\":{}{}}}", "[".repeat(20_000), "]".repeat(20_000));
-        assert_wrong(body::<Activity>(deep.as_bytes()), "isActive: must be true or false");
+        assert_refused(body::<Activity>(deep.as_bytes()), "isActive: must be true or false");
     }
 
     #[test]
     fn a_failure_names_its_member() {
         let participant = |members: &str| body::<NewParticipant>(format!("{{{members}}}").as_bytes());
-        assert_wrong(participant(r#""name":5,"currency":"USD""#), "name: must be a string");
-        assert_wrong(participant(r#""name":"","currency":"USD""#), "name: must not be empty");
-        assert_wrong(participant(r#""name":null,"currency":"USD""#), "name: is missing");
-        assert_wrong(participant(r#""name":"aa","currency":"usd""#), "currency: 'usd' is not a currency");
+        assert_refused(participant(r#""name":5,"currency":"USD""#), "name: must be a string");
+        assert_refused(participant(r#""name":"","currency":"USD""#), "name: must not be empty");
+        assert_refused(participant(r#""name":null,"currency":"USD""#), "name: is missing");
+        assert_refused(participant(r#""name":"aa","currency":"usd""#), "currency: 'usd' is not a currency");
         let limit =
             |limit: &str| body::<NewLimit>(format!(r#"{{"currency":"USD","limit":{limit}}}"#).as_bytes());
-        assert_wrong(limit("[]"), "limit: must be an object");
-        assert_wrong(limit("null"), "limit: is missing");
-        let cap = |members: &str| {
-            limit(&r#"{"type":"NET_DEBIT_CAP","value":1,"alarmPercentage":10}"#.replace(
-                members.split_once(' ').unwrap_or_default().0,
-                members.split_once(' ').unwrap_or_default().1,
-            ))
-        };
-        assert_wrong(cap(r#""value":1 "value":"x""#), "limit.value: 'x' is not a decimal number");
-        assert_wrong(cap(r#""value":1 "value":null"#), "limit.value: is missing");
-        assert_wrong(cap("NET_DEBIT_CAP CAP"), "limit.type: must be NET_DEBIT_CAP, not 'CAP'");
-        assert_wrong(cap("10 10.5"), "limit.alarmPercentage: 10.5 is not a whole number from 0 to 100");
-        assert_eq!(cap("10 \"25\"").unwrap().limit.0.alarm_percentage, Percent(25));
+        assert_refused(limit("[]"), "limit: must be an object");
+        assert_refused(limit("null"), "limit: is missing");
+        let good = r#"{"type":"NET_DEBIT_CAP","value":1,"alarmPercentage":10}"#;
+        let cap = |of_good: &str, wrong: &str| limit(&good.replace(of_good, wrong));
+        assert_refused(cap(r#""value":1"#, r#""value":"x""#), "limit.value: 'x' is not a decimal number");
+        assert_refused(cap(r#""value":1"#, r#""value":null"#), "limit.value: is missing");
+        assert_refused(cap("NET_DEBIT_CAP", "CAP"), "limit.type: must be NET_DEBIT_CAP, not 'CAP'");
+        assert_refused(cap("10", "10.5"), "limit.alarmPercentage: 10.5 is not a whole number from 0 to 100");
+        assert_eq!(cap("10", "\"25\"").unwrap().limit.0.alarm_percentage, Percent(25));
     }
 
     #[test]
@@ -595,7 +585,7 @@ mod tests {
             ("-100000000000000", "initialPosition: -100000000000000 has more than 14 digits"),
             ("\"1.00001\"", "initialPosition: '1.00001' has more than 4 decimal places"),
         ] {
-            assert_wrong(initial(wrong), problem);
+            assert_refused(initial(wrong), problem);
         }
     }
 
@@ -612,7 +602,7 @@ mod tests {
             funds(list).unwrap();
         }
         for list in ["5", "{}", r#"{"extension":{}}"#, r#"{"extension":[{"key":5}]}"#] {
-            assert_wrong(funds(list), "extensionList");
+            assert_refused(funds(list), "extensionList");
         }
     }
 
@@ -625,8 +615,8 @@ mod tests {
             assert!(!proxy(good).unwrap().is_proxy, "{good}");
         }
         for bad in ["true", "1", "\"1\""] {
-            assert_wrong(proxy(bad), "isProxy: must be false: this hub has no proxies");
+            assert_refused(proxy(bad), "isProxy: must be false: this hub has no proxies");
         }
-        assert_wrong(proxy("2"), "isProxy: must be true or false");
+        assert_refused(proxy("2"), "isProxy: must be true or false");
     }
 }

@@ -90,3 +90,11 @@ fn shortened(words: &impl Display) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
     }
 }
+
+/// A refusal that begins like this.
+#[cfg(test)]
+#[track_caller]
+pub(crate) fn assert_refused<T: std::fmt::Debug>(read: Result<T, String>, problem: &str) {
+    let said = read.expect_err(problem);
+    assert!(said.starts_with(problem), "'{said}' instead of '{problem}'");
+}

@@ -260,9 +260,9 @@ fn digits(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A number that is written by its digits.
+/// A number from some least one, that is written by its digits.
 macro_rules! digits {
-    ($(#[$about:meta])* $name:ident($number:ty)) => {
+    ($(#[$about:meta])* $name:ident($number:ty), from $least:literal, $pattern:literal) => {
         $(#[$about])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct $name(pub $number);
@@ -272,63 +272,39 @@ macro_rules! digits {
                 $name(number)
             }
         }
+
+        impl Rule for $name {
+            const KIND: &'static str = A_WHOLE;
+
+            fn read(text: &str) -> Result<$name, String> {
+                digits(text)?;
+                match text.parse() {
+                    Ok(number) if ($least..).contains(&number) => Ok($name(number)),
+                    Ok(_) => Err(format!("must be at least {}", $least)),
+                    Err(_) => Err(format!("must be at most {}", <$number>::MAX)),
+                }
+            }
+
+            fn schema() -> Value {
+                json!({"type": "string", "pattern": $pattern, "examples": ["100"]})
+            }
+        }
     };
 }
 
 digits! {
     /// A whole number below 2^64, as a string.
-    Whole(u64)
-}
-
-impl Rule for Whole {
-    const KIND: &'static str = A_WHOLE;
-
-    fn read(text: &str) -> Result<Whole, String> {
-        digits(text)?;
-        text.parse().map(Whole).map_err(|_| format!("must be at most {}", u64::MAX))
-    }
-
-    fn schema() -> Value {
-        json!({"type": "string", "pattern": "^(0|[1-9][0-9]{0,19})$", "examples": ["100"]})
-    }
+    Whole(u64), from 0, "^(0|[1-9][0-9]{0,19})$"
 }
 
 digits! {
     /// A whole number from 1, below 2^64, as a string.
-    Quantity(u64)
-}
-
-impl Rule for Quantity {
-    const KIND: &'static str = A_WHOLE;
-
-    fn read(text: &str) -> Result<Quantity, String> {
-        match Whole::read(text)? {
-            Whole(0) => Err("must be at least 1".to_owned()),
-            Whole(number) => Ok(Quantity(number)),
-        }
-    }
-
-    fn schema() -> Value {
-        json!({"type": "string", "pattern": "^[1-9][0-9]{0,19}$", "examples": ["100"]})
-    }
+    Quantity(u64), from 1, "^[1-9][0-9]{0,19}$"
 }
 
 digits! {
     /// A sum, as a string. It may be beyond what one token can hold.
-    Sum(u128)
-}
-
-impl Rule for Sum {
-    const KIND: &'static str = A_WHOLE;
-
-    fn read(text: &str) -> Result<Sum, String> {
-        digits(text)?;
-        text.parse().map(Sum).map_err(|_| format!("must be at most {}", u128::MAX))
-    }
-
-    fn schema() -> Value {
-        json!({"type": "string", "pattern": "^(0|[1-9][0-9]*)$", "examples": ["100"]})
-    }
+    Sum(u128), from 0, "^(0|[1-9][0-9]*)$"
 }
 
 /// An instant in milliseconds since 1970, on the wire as RFC 3339 has it.

@@ -174,6 +174,14 @@ mod tests {
 
     const PROFILES: [Profile; 2] = [Profile::Embedded, Profile::Database];
 
+    /// Path, verb and object of every operation of a document.
+    fn described(document: &Value) -> impl Iterator<Item = (&str, &str, &Value)> {
+        document["paths"].as_object().unwrap().iter().flat_map(|(path, verbs)| {
+            let verbs = verbs.as_object().unwrap().iter();
+            verbs.map(|(verb, operation)| (path.as_str(), verb.as_str(), operation))
+        })
+    }
+
     /// Verb and path of these rows.
     fn named<'a>(operations: impl IntoIterator<Item = &'a Operation>) -> Vec<String> {
         operations.into_iter().map(|row| format!("{} {}", row.method, row.path)).collect()
@@ -192,23 +200,12 @@ mod tests {
             let rows: Vec<Operation> = operations().filter(|row| row.handler.is_in(profile)).collect();
             let served: BTreeSet<String> = named(&rows).into_iter().collect();
             let document = document_of(profile);
-            let paths = document["paths"].as_object().unwrap().iter();
-            let described: BTreeSet<String> = paths
-                .flat_map(|(path, verbs)| {
-                    verbs
-                        .as_object()
-                        .unwrap()
-                        .keys()
-                        .map(move |verb| format!("{} {path}", verb.to_uppercase()))
-                })
-                .collect();
-            assert_eq!(served, described, "{profile:?}");
-            for (_, verbs) in document["paths"].as_object().unwrap() {
-                for operation in verbs.as_object().unwrap().values() {
-                    let known = |tag: &Value| *tag == operation["tags"][0];
-                    let names = document["tags"].as_array().unwrap().iter().map(|tag| &tag["name"]);
-                    assert_eq!(names.filter(|tag| known(tag)).count(), 1, "{profile:?}: {operation}");
-                }
+            let paths = described(&document).map(|(path, verb, _)| format!("{} {path}", verb.to_uppercase()));
+            assert_eq!(served, paths.collect(), "{profile:?}");
+            for (_, _, operation) in described(&document) {
+                let known = |tag: &Value| *tag == operation["tags"][0];
+                let names = document["tags"].as_array().unwrap().iter().map(|tag| &tag["name"]);
+                assert_eq!(names.filter(|tag| known(tag)).count(), 1, "{profile:?}: {operation}");
             }
         }
     }
@@ -260,17 +257,12 @@ mod tests {
     fn operation_ids_are_unique_and_every_operation_has_a_good_answer() {
         let document = document();
         let mut ids = BTreeSet::new();
-        for (path, verbs) in document["paths"].as_object().unwrap() {
-            for (verb, operation) in verbs.as_object().unwrap() {
-                assert!(ids.insert(operation["operationId"].as_str().unwrap().to_owned()), "{verb} {path}");
-                assert!(!operation["responses"].as_object().unwrap().is_empty(), "{verb} {path}");
-                for parameter in path.split('{').skip(1).filter_map(|rest| rest.split('}').next()) {
-                    let described = operation["parameters"].as_array().unwrap();
-                    assert!(
-                        described.iter().any(|other| other["name"] == parameter),
-                        "{parameter} of {path}"
-                    );
-                }
+        for (path, verb, operation) in described(&document) {
+            assert!(ids.insert(operation["operationId"].as_str().unwrap()), "{verb} {path}");
+            assert!(!operation["responses"].as_object().unwrap().is_empty(), "{verb} {path}");
+            for parameter in path.split('{').skip(1).filter_map(|rest| rest.split('}').next()) {
+                let mut described = operation["parameters"].as_array().unwrap().iter();
+                assert!(described.any(|other| other["name"] == parameter), "{parameter} of {path}");
             }
         }
     }

@@ -36,6 +36,15 @@ pub(super) fn count(name: &str, text: &str, max: u64) -> Result<u64, Failure> {
     digits(text).filter(|count| *count <= max).ok_or_else(|| wrong(name, text, max))
 }
 
+/// An id of that name, and the amount that follows it.
+pub(super) fn amount_for<T: FromStr<Err: Display>>(
+    name: &str,
+    place: Place<(String, String)>,
+) -> Result<(T, Whole), Failure> {
+    let (text, amount) = texts(place)?;
+    Ok((id(name, &text)?, number("amount", &amount)?))
+}
+
 /// Rust would also take a plus sign.
 fn digits(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()

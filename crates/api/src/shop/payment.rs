@@ -41,14 +41,12 @@ pub(crate) async fn add_funds<D: Dialect>(
     State(shop): State<Shop>,
     place: Place<(String, String)>,
 ) -> Answer<D> {
-    let (user, amount) = path::texts(place)?;
-    let (user, amount) = (path::id("user_id", &user)?, path::number("amount", &amount)?);
+    let (user, amount) = path::amount_for("user_id", place)?;
     Ok(Done::CreditChanged(shop.row_after(ShopCommand::AddFunds { user, amount }).await?).into())
 }
 
 /// Less credit, if there is so much.
 pub(crate) async fn pay<D: Dialect>(State(shop): State<Shop>, place: Place<(String, String)>) -> Answer<D> {
-    let (user, amount) = path::texts(place)?;
-    let (user, amount) = (path::id("user_id", &user)?, path::number("amount", &amount)?);
+    let (user, amount) = path::amount_for("user_id", place)?;
     Ok(Done::CreditChanged(shop.row_after(ShopCommand::TakeFunds { user, amount }).await?).into())
 }

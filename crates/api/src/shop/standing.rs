@@ -140,62 +140,46 @@ fn span(ms: Millis) -> String {
 mod tests {
     use super::*;
 
+    const STOCK: Sides = Sides { pay: false, stock: true };
+
+    fn said(sides: Sides, cancelling: bool, now: Millis, troubles: Troubles) -> String {
+        let waits = domain::Waits { sides, cancelling, since: 1_000, deadline: 31_000 };
+        in_words(&waits, &Seen { now, troubles })
+    }
+
     #[test]
     fn what_it_waits_for_in_words() {
-        let waits = |sides, cancelling| domain::Waits { sides, cancelling, since: 1_000, deadline: 31_000 };
-        let stock = Sides { pay: false, stock: true };
-        for (waits, now, words) in [
-            (waits(stock, false), 13_000, "waits for stock since 12 s, cancels in 18 s"),
-            (waits(Sides::BOTH, false), 31_000, "waits for pay and stock since 30 s, cancels in 0 s"),
-            (waits(Sides::BOTH, false), 31_001, "waits for pay and stock since 30 s, cancels now"),
-            (waits(stock, true), 601_000, "has failed and waits for stock to give back since 10 min"),
-            (waits(stock, true), 36_001_000, "has failed and waits for stock to give back since 10 h"),
-            (waits(stock, false), 0, "waits for stock since 0 s, cancels in 31 s"),
+        for (sides, cancelling, now, words) in [
+            (STOCK, false, 13_000, "waits for stock since 12 s, cancels in 18 s"),
+            (Sides::BOTH, false, 31_000, "waits for pay and stock since 30 s, cancels in 0 s"),
+            (Sides::BOTH, false, 31_001, "waits for pay and stock since 30 s, cancels now"),
+            (STOCK, true, 601_000, "has failed and waits for stock to give back since 10 min"),
+            (STOCK, true, 36_001_000, "has failed and waits for stock to give back since 10 h"),
+            (STOCK, false, 0, "waits for stock since 0 s, cancels in 31 s"),
         ] {
-            assert_eq!(in_words(&waits, &Seen { now, ..Seen::default() }), words);
+            assert_eq!(said(sides, cancelling, now, Troubles::default()), words);
         }
     }
 
     #[test]
     fn what_is_wrong_with_a_side_stands_beside_what_it_is_waited_for() {
-        let waits = |sides, cancelling| domain::Waits { sides, cancelling, since: 1_000, deadline: 31_000 };
-        let stock = Sides { pay: false, stock: true };
         let refused = Troubles::default().with(Side::Stock, Some("cannot connect: refused"));
         let both = refused.clone().with(Side::Pay, Some("503"));
-        for (waits, troubles, words) in [
-            (
-                waits(stock, false),
-                &refused,
-                "waits for stock since 5 s (cannot connect: refused), cancels in 25 s",
-            ),
-            (
-                waits(stock, false),
-                &both,
-                "waits for stock since 5 s (cannot connect: refused), cancels in 25 s",
-            ),
-            (
-                waits(stock, true),
-                &refused,
-                "has failed and waits for stock to give back since 5 s (cannot connect: refused)",
-            ),
-            (
-                waits(Sides::BOTH, false),
-                &refused,
-                "waits for pay and stock since 5 s (stock: cannot connect: refused), cancels in 25 s",
-            ),
-            (
-                waits(Sides::BOTH, false),
-                &both,
-                "waits for pay and stock since 5 s (pay: 503; stock: cannot connect: refused), cancels in 25 s",
-            ),
-            (
-                waits(Sides { pay: true, stock: false }, false),
-                &refused,
-                "waits for pay since 5 s, cancels in 25 s",
-            ),
+        let pay = Sides { pay: true, stock: false };
+        let of_stock = "waits for stock since 5 s (cannot connect: refused), cancels in 25 s";
+        let given_back = "has failed and waits for stock to give back since 5 s (cannot connect: refused)";
+        let of_both = "waits for pay and stock since 5 s (stock: cannot connect: refused), cancels in 25 s";
+        let both_wrong =
+            "waits for pay and stock since 5 s (pay: 503; stock: cannot connect: refused), cancels in 25 s";
+        for (sides, cancelling, troubles, words) in [
+            (STOCK, false, &refused, of_stock),
+            (STOCK, false, &both, of_stock),
+            (STOCK, true, &refused, given_back),
+            (Sides::BOTH, false, &refused, of_both),
+            (Sides::BOTH, false, &both, both_wrong),
+            (pay, false, &refused, "waits for pay since 5 s, cancels in 25 s"),
         ] {
-            let seen = Seen { now: 6_000, troubles: troubles.clone() };
-            assert_eq!(in_words(&waits, &seen), words);
+            assert_eq!(said(sides, cancelling, 6_000, troubles.clone()), words);
         }
     }
 }

@@ -41,8 +41,7 @@ pub(crate) async fn find<D: Dialect>(State(shop): State<Shop>, place: Place<Stri
 
 /// More of it.
 pub(crate) async fn add<D: Dialect>(State(shop): State<Shop>, place: Place<(String, String)>) -> Answer<D> {
-    let (item, amount) = path::texts(place)?;
-    let (item, amount) = (path::id("item_id", &item)?, path::number("amount", &amount)?);
+    let (item, amount) = path::amount_for("item_id", place)?;
     Ok(Done::StockChanged(shop.row_after(ShopCommand::AddStock { item, amount }).await?).into())
 }
 
@@ -51,7 +50,6 @@ pub(crate) async fn subtract<D: Dialect>(
     State(shop): State<Shop>,
     place: Place<(String, String)>,
 ) -> Answer<D> {
-    let (item, amount) = path::texts(place)?;
-    let (item, amount) = (path::id("item_id", &item)?, path::number("amount", &amount)?);
+    let (item, amount) = path::amount_for("item_id", place)?;
     Ok(Done::StockChanged(shop.row_after(ShopCommand::TakeStock { item, amount }).await?).into())
 }

@@ -72,23 +72,20 @@ mod tests {
     #[test]
     fn what_the_hub_refuses_is_a_problem_too() {
         let hub = |refusal| Problem::from(TokenError::Hub(refusal));
+        let vault = |refusal| Problem::from(TokenError::Refused(refusal));
+        let clock = HubRefusal::Clock(ClockFault::Jumped { moved_ms: 20_000 });
         for (problem, status, kind, later) in [
             (hub(HubRefusal::Busy), 429, "/problems/busy", true),
             (hub(HubRefusal::TooLarge(9)), 413, "/problems/too-large", false),
             (hub(HubRefusal::TooMany(9)), 413, "/problems/too-large", false),
             (hub(HubRefusal::Closed("the end".into())), 503, "/problems/store-unavailable", true),
             (hub(HubRefusal::Unknown("the log".into())), 503, "/problems/store-unavailable", true),
-            (
-                hub(HubRefusal::Clock(ClockFault::Jumped { moved_ms: 20_000 })),
-                503,
-                "/problems/store-unavailable",
-                true,
-            ),
+            (hub(clock), 503, "/problems/store-unavailable", true),
             (Problem::no_answer(), 504, "/problems/no-answer", false),
             (Problem::slow_body(), 408, "/problems/slow-body", false),
             (Problem::invalid("amount: is missing"), 400, "/problems/invalid", false),
-            (Refusal::Contention { attempts: 3 }.into_problem(), 503, "/problems/contention", true),
-            (Refusal::UnknownToken("t1".into()).into_problem(), 409, "/problems/unknown-token", false),
+            (vault(Refusal::Contention { attempts: 3 }), 503, "/problems/contention", true),
+            (vault(Refusal::UnknownToken("t1".into())), 409, "/problems/unknown-token", false),
         ] {
             assert_eq!(problem.body["type"], kind);
             assert_eq!(problem.body["status"], status, "{kind}");
@@ -96,16 +93,6 @@ mod tests {
             assert_eq!(response.status().as_u16(), status, "{kind}");
             assert_eq!(response.headers()[CONTENT_TYPE], PROBLEM_JSON);
             assert_eq!(response.headers().contains_key(RETRY_AFTER), later, "{kind}");
-        }
-    }
-
-    trait IntoProblem {
-        fn into_problem(self) -> Problem;
-    }
-
-    impl IntoProblem for Refusal {
-        fn into_problem(self) -> Problem {
-            Problem::from(TokenError::Refused(self))
         }
     }
 }

@@ -9,7 +9,7 @@ use holdfast_engine::clock::{Clock, SystemClock};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::world::{Heard, World};
@@ -19,11 +19,8 @@ static WORLD: LazyLock<(Runtime, World)> = LazyLock::new(world);
 
 /// A hub with two participants.
 fn world() -> (Runtime, World) {
-    let (runtime, world) = (Builder::new_current_thread().enable_all().build().unwrap(), World::new());
-    for name in ["payerfsp", "payeefsp"] {
-        let participant = json!({"name": name, "currency": "USD"});
-        runtime.block_on(world.post("/participants", participant)).json(201);
-    }
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let world = runtime.block_on(World::with_two());
     (runtime, world)
 }
 

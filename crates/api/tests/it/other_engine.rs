@@ -4,16 +4,16 @@ use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{Request, StatusCode};
+use axum::http::Request;
 use holdfast_api::{Edge, router};
 use holdfast_domain::callbacks::CallbackMessage;
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::{Outcome, Subject};
-use holdfast_domain::ids::{AccountId, Millis, ParticipantId, TransferId, TransferNo};
+use holdfast_domain::ids::{Millis, ParticipantId, TransferId, TransferNo};
 use holdfast_domain::money::{Amount, Balance, OptionalBalance};
-use holdfast_domain::participants::{Account, AccountKind, Name, Participant};
+use holdfast_domain::participants::Name;
 use holdfast_domain::records::{Sealed, batch};
-use holdfast_domain::registry::{Registry, Whose};
+use holdfast_domain::registry::Whose;
 use holdfast_domain::shop::{CheckoutOrder, ShopCommand};
 use holdfast_domain::transfers::{Proof, Transfer, TransferState};
 use holdfast_domain::views::{NamedTransfer, Stats, TransferFilter, TransferPage, TransferStory};
@@ -22,67 +22,11 @@ use holdfast_engine::{
     Answer, Callbacks, Component, DeadLetter, Engine, EngineError, Figures, Health, NodeFigures, Payments,
     Profile, Question, RETRIED_AT_ONCE_MAX, Reading, Refusal, Retried, Retry, Views, Written,
 };
-use http_body_util::BodyExt;
+use holdfast_hub::EmbeddedEngine;
 use serde_json::{Value, json};
-use tower::ServiceExt;
 
 use crate::fspiop_takes_anything::{GOOD_BODIES, HEADERS};
-use crate::world::{assert_has, metrics};
-
-/// Two participants with an account each.
-struct Rows(Vec<Participant>, Vec<Account>);
-
-impl Rows {
-    fn new() -> Rows {
-        let usd = "USD".parse().unwrap();
-        let participant = |number: u32, name| Participant {
-            id: ParticipantId(number),
-            name: Name::new(name).unwrap(),
-            active: true,
-            accounts: vec![(usd, AccountId(2 * number - 1))],
-            created_at: 0,
-        };
-        let account = |id: u32| Account {
-            id: AccountId(id),
-            participant: ParticipantId(id.div_ceil(2)),
-            currency: usd,
-            kind: if id % 2 == 1 { AccountKind::Position } else { AccountKind::Settlement },
-            active: true,
-            value: Balance::ZERO,
-            reserved: Balance::ZERO,
-            net_debit_cap: Amount::whole(10).filter(|_| id % 2 == 1),
-            alarm_percentage: 10,
-            created_at: 0,
-            changed_at: 0,
-        };
-        let participants = vec![participant(1, "payerfsp"), participant(2, "payeefsp")];
-        Rows(participants, (1..=4).map(account).collect())
-    }
-}
-
-impl Registry for Rows {
-    fn participant(&self, id: ParticipantId) -> Option<&Participant> {
-        self.0.iter().find(|row| row.id == id)
-    }
-    fn participant_named(&self, name: Name) -> Option<&Participant> {
-        self.0.iter().find(|row| row.name.folded() == name.folded())
-    }
-    fn participants(&self) -> Vec<&Participant> {
-        self.0.iter().collect()
-    }
-    fn account(&self, id: AccountId) -> Option<&Account> {
-        self.1.iter().find(|row| row.id == id)
-    }
-    fn accounts(&self) -> Vec<&Account> {
-        self.1.iter().collect()
-    }
-    fn endpoints(&self, _: ParticipantId) -> Vec<(&str, &str)> {
-        Vec::new()
-    }
-    fn endpoint(&self, _: ParticipantId, _: &str) -> Option<&str> {
-        None
-    }
-}
+use crate::world::{Heard, World, assert_has, call, metrics};
 
 /// What the engine was given, and whether the answer was wanted.
 #[derive(Debug, PartialEq, Eq)]
@@ -95,6 +39,8 @@ enum Given {
 
 #[derive(Default)]
 struct Script {
+    /// Who takes part is known there.
+    hub: Option<World>,
     given: Mutex<Vec<Given>>,
     down: bool,
     /// What is given is written and not decided: the answers stay here.
@@ -154,7 +100,8 @@ impl Payments for Script {
         if self.down {
             question(Err(EngineError::Unreadable("PostgreSQL is gone".into())));
         } else {
-            question(Ok(&Rows::new()));
+            let hub = self.hub.as_ref().expect("a node has one");
+            EmbeddedEngine::new(hub.hub.clone()).ask(whose, question)?;
         }
         Ok(())
     }
@@ -246,12 +193,12 @@ struct Node {
 }
 
 impl Node {
-    fn new(down: bool) -> Node {
-        Node::of(Script { down, ..Script::default() })
+    async fn new(down: bool) -> Node {
+        Node::of(Script { down, ..Script::default() }).await
     }
 
-    fn of(script: Script) -> Node {
-        let script = Arc::new(script);
+    async fn of(script: Script) -> Node {
+        let script = Arc::new(Script { hub: Some(World::with_two().await), ..script });
         Node { router: router(Edge::new(script.clone(), metrics())), script }
     }
 
@@ -259,48 +206,38 @@ impl Node {
         std::mem::take(&mut *self.script.given.lock().unwrap())
     }
 
-    async fn send(
-        &self,
-        verb: &str,
-        path: &str,
-        headers: &[(&str, &str)],
-        body: Vec<u8>,
-    ) -> (StatusCode, Vec<u8>) {
+    async fn send(&self, verb: &str, path: &str, headers: &[(&str, &str)], body: impl Into<Body>) -> Heard {
         let mut request = Request::builder().method(verb).uri(path).header("host", "localhost");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let response = self.router.clone().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();
-        let status = response.status();
-        (status, response.into_body().collect().await.unwrap().to_bytes().to_vec())
+        call(&self.router, request.body(body.into()).unwrap()).await
     }
 
-    async fn get(&self, path: &str) -> (u16, Value) {
-        let (status, body) = self.send("GET", path, &[], Vec::new()).await;
-        (status.as_u16(), serde_json::from_slice(&body).unwrap())
+    async fn get(&self, path: &str) -> Heard {
+        self.send("GET", path, &[], "").await
     }
 }
 
 #[tokio::test]
 async fn only_the_paths_of_the_profile_are_there() {
-    let node = Node::new(false);
+    let node = Node::new(false).await;
     for path in ["/tokens/balance", "/stock/find/1", "/hub/checkouts", "/hub/backup"] {
-        let (status, answer) = node.get(path).await;
-        assert_eq!((status, &answer["errorInformation"]["errorCode"]), (404, &json!("3002")), "{path}");
+        node.get(path).await.refused(404, "3002");
     }
     for path in
         ["/participants", "/participants/payerfsp/accounts", "/hub/transfers", "/hub/holds", "/health"]
     {
-        assert_eq!(node.get(path).await.0, 200, "{path}");
+        assert_eq!(node.get(path).await.status, 200, "{path}");
     }
-    let (_, document) = node.get("/openapi.json").await;
+    let document = node.get("/openapi.json").await.json(200);
     assert_eq!(document, holdfast_api::openapi::document_of(Profile::Database));
     assert_ne!(document, holdfast_api::openapi::document());
 }
 
 #[tokio::test]
 async fn what_the_hub_never_has_is_the_callers_mistake() {
-    let node = Node::new(false);
+    let node = Node::new(false).await;
     let limit = br#"{"currency":"USD","limit":{"type":"NET_DEBIT_CAP","value":1,"alarmPercentage":10}}"#;
     let funds = br#"{"transferId":"00000000-0000-4000-8000-000000000001","externalReference":"r","action":"recordFundsIn",
         "reason":"r","amount":{"amount":5,"currency":"USD"}}"#;
@@ -311,18 +248,17 @@ async fn what_the_hub_never_has_is_the_callers_mistake() {
         ("PUT", "/participants/Hub/accounts/0", br#"{"isActive":true}"#),
         ("POST", "/participants/Hub/accounts/0", funds),
     ] {
-        let (status, answer) = node.send(verb, path, &[], body.to_vec()).await;
-        let answer: Value = serde_json::from_slice(&answer).unwrap();
-        let code = &answer["errorInformation"]["errorCode"];
-        assert_eq!((status.as_u16(), code), (400, &json!("3100")), "{verb} {path}: {answer}");
+        let answer = node.send(verb, path, &[], body).await;
+        assert_eq!(answer.status, 400, "{verb} {path}");
+        answer.refused(400, "3100");
     }
-    let (_, accounts) = node.get("/participants/payerfsp/accounts?amounts=strings").await;
+    let accounts = node.get("/participants/payerfsp/accounts?amounts=strings").await.json(200);
     assert_has(&accounts[0], &json!({"value": "0", "reservedValue": "0"}));
 }
 
 #[tokio::test]
 async fn who_does_not_wait_is_answered_when_the_log_has_it() {
-    let node = Node::new(false);
+    let node = Node::new(false).await;
     let path = "/transfers/b51ec534-ee48-4575-b6a9-ead2955b8069";
     let [prepare, fulfil, abort] = GOOD_BODIES;
     let error = format!("{path}/error");
@@ -332,8 +268,7 @@ async fn who_does_not_wait_is_answered_when_the_log_has_it() {
         ("PUT", error.as_str(), abort, 200),
         ("GET", path, "", 202),
     ] {
-        let (answered, _) = node.send(verb, path, &HEADERS, body.into()).await;
-        assert_eq!(answered.as_u16(), status, "{verb} {path}");
+        assert_eq!(node.send(verb, path, &HEADERS, body).await.status, status, "{verb} {path}");
         let given = node.given();
         assert!(
             given.contains(&Given::Take(1)) && !given.contains(&Given::Decide(1)),
@@ -342,10 +277,9 @@ async fn who_does_not_wait_is_answered_when_the_log_has_it() {
         if verb != "GET" {
             let mut waiting = HEADERS.to_vec();
             waiting.push(("prefer", "wait=5"));
-            let (answered, answer) = node.send(verb, path, &waiting, body.into()).await;
-            assert_eq!(answered.as_u16(), 200, "{verb} {path}");
-            let answer: Value = serde_json::from_slice(&answer).unwrap();
-            assert_eq!(answer["state"], "RESERVED");
+            let answer = node.send(verb, path, &waiting, body).await;
+            assert_eq!(answer.status, 200, "{verb} {path}");
+            assert_eq!(answer.content()["state"], "RESERVED");
             let given = node.given();
             assert!(given.contains(&Given::Decide(1)) && !given.contains(&Given::Take(1)), "{given:?}");
         }
@@ -382,101 +316,91 @@ async fn who_waits_for_a_while_is_answered_when_it_is_over() {
         (Some(row), false, json!({"state": "RECEIVED_PREPARE", "transferState": "RECEIVED"})),
         (None, false, Value::Null),
     ] {
-        let node = Node::of(Script { slow: Some(Mutex::default()), row, down, ..Script::default() });
-        let (status, answer) = node.send("POST", "/transfers", &waiting, GOOD_BODIES[0].into()).await;
-        assert_eq!(status, StatusCode::ACCEPTED);
-        let answer: Value = serde_json::from_slice(&answer).unwrap_or(Value::Null);
+        let node = Node::of(Script { slow: Some(Mutex::default()), row, down, ..Script::default() }).await;
+        let answer = node.send("POST", "/transfers", &waiting, GOOD_BODIES[0]).await;
+        assert_eq!(answer.status, 202);
+        let answer = answer.content();
         assert_eq!((&answer["state"], &answer["transferState"]), (&told["state"], &told["transferState"]));
         assert!(node.given().contains(&Given::Decide(1)));
     }
     // One that is decided in time is told so.
-    let node = Node::new(false);
-    let (status, _) = node.send("POST", "/transfers", &waiting[..4], GOOD_BODIES[0].into()).await;
-    assert_eq!(status, StatusCode::ACCEPTED);
+    let node = Node::new(false).await;
+    assert_eq!(node.send("POST", "/transfers", &waiting[..4], GOOD_BODIES[0]).await.status, 202);
     waiting[4] = ("prefer", "wait=5");
-    let (status, _) = node.send("POST", "/transfers", &waiting, GOOD_BODIES[0].into()).await;
-    assert_eq!(status, StatusCode::OK);
+    assert_eq!(node.send("POST", "/transfers", &waiting, GOOD_BODIES[0]).await.status, 200);
 }
 
 #[tokio::test]
 async fn dead_letters_are_those_of_the_engine() {
-    let node = Node::new(false);
-    let (status, page) = node.get("/hub/dead-letters?participant=payeefsp&after=4&limit=1").await;
-    assert_eq!((status, &page["next"]), (200, &json!("5")));
+    let node = Node::new(false).await;
+    let page = node.get("/hub/dead-letters?participant=payeefsp&after=4&limit=1").await.json(200);
+    assert_eq!(page["next"], "5");
     let letter = &page["deadLetters"][0];
     assert_has(letter, &json!({"number": 5, "participant": "payeefsp"}));
     assert_has(letter, &json!({"lastError": "nobody listens", "attempts": 9}));
     assert_eq!(letter["transferId"], TransferId(7).to_string());
-    let post = async |path: &str| {
-        let (status, body) = node.send("POST", path, &[], Vec::new()).await;
-        (status.as_u16(), serde_json::from_slice(&body).unwrap_or(Value::Null))
-    };
-    assert_eq!(post("/hub/dead-letters/1/retry").await.0, 202);
-    assert_eq!(post("/hub/dead-letters/2/retry").await.0, 404);
-    let some = post("/hub/dead-letters/retry?participant=payeefsp").await;
-    assert_eq!(some, (202, json!({"retried": 3, "more": false})));
-    assert_eq!(post("/hub/dead-letters/retry").await.1["more"], true);
+    let post = async |path: &str| node.send("POST", path, &[], "").await;
+    assert_eq!(post("/hub/dead-letters/1/retry").await.status, 202);
+    assert_eq!(post("/hub/dead-letters/2/retry").await.status, 404);
+    let some = post("/hub/dead-letters/retry?participant=payeefsp").await.json(202);
+    assert_eq!(some, json!({"retried": 3, "more": false}));
+    assert_eq!(post("/hub/dead-letters/retry").await.json(202)["more"], true);
 }
 
 #[tokio::test]
 async fn names_are_asked_for_one_by_one_and_once() {
-    let node = Node::new(false);
+    let node = Node::new(false).await;
     let names = ["payerfsp", "payeefsp"].map(|name| Given::Ask(Whose::Named(Name::new(name).unwrap())));
-    node.send("POST", "/transfers", &HEADERS, GOOD_BODIES[0].into()).await;
+    node.send("POST", "/transfers", &HEADERS, GOOD_BODIES[0]).await;
     let [payer, payee] = names;
     assert_eq!(node.given(), [payer, payee, Given::Take(1)]);
-    node.send("POST", "/transfers", &HEADERS, GOOD_BODIES[0].into()).await;
+    node.send("POST", "/transfers", &HEADERS, GOOD_BODIES[0]).await;
     assert_eq!(node.given(), [Given::Take(1)]);
 }
 
 #[tokio::test]
 async fn tokens_and_shop_are_refused_before_anything_is_written() {
-    let node = Node::new(false);
+    let node = Node::new(false).await;
     let wallets = json!([
         {"key": "holdfast.payerWallet", "value": "payerfsp"}, {"key": "holdfast.payeeWallet", "value": "w"},
     ]);
     let mut prepare: Value = serde_json::from_str(GOOD_BODIES[0]).unwrap();
     prepare["extensionList"]["extension"] = wallets;
-    let body = prepare.to_string().into_bytes();
-    let (status, answer) = node.send("POST", "/transfers", &HEADERS, body).await;
-    assert_eq!(status, StatusCode::BAD_REQUEST, "{}", String::from_utf8_lossy(&answer));
+    let answer = node.send("POST", "/transfers", &HEADERS, prepare.to_string()).await;
+    assert_eq!(answer.status, 400, "{answer:?}");
     let order = CheckoutOrder { order: "o".parse().unwrap(), deadline_ms: 10_000, key: None, chosen: None };
     let records = Sealed::of(&[Command::Shop(Box::new(ShopCommand::Checkout(order)))]);
     let mut bytes = batch::request_header(1).to_vec();
     bytes.extend_from_slice(records.bytes());
-    let (status, answer) =
-        node.send("POST", "/hub/batch", &[("content-type", batch::MEDIA_TYPE)], bytes).await;
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    assert!(status == StatusCode::BAD_REQUEST && answer.contains("record 0"), "{status}: {answer}");
+    let answer = node.send("POST", "/hub/batch", &[("content-type", batch::MEDIA_TYPE)], bytes).await;
+    assert!(answer.status == 400 && answer.text.contains("record 0"), "{answer:?}");
     assert!(node.given().iter().all(|given| matches!(given, Given::Ask(_))));
 }
 
 #[tokio::test]
 async fn views_ask_the_engine_and_show_what_it_knows() {
-    let node = Node::new(false);
-    let (status, answer) =
-        node.get("/hub/transfers?state=RESERVED&participant=PayeeFsp&after=3&limit=9").await;
-    assert_eq!((status, answer), (200, json!({"transfers": [], "next": "7"})));
+    let node = Node::new(false).await;
+    let answer = node.get("/hub/transfers?state=RESERVED&participant=PayeeFsp&after=3&limit=9").await;
+    assert_eq!(answer.json(200), json!({"transfers": [], "next": "7"}));
     let filter = TransferFilter { state: Some(TransferState::Reserved), participant: Some(ParticipantId(2)) };
     assert_eq!(node.given().last(), Some(&Given::Page(filter, Some("3".into()), 9)));
-    let (status, answer) = node.get("/hub/transfers?after=bad").await;
-    assert_eq!((status, &answer["errorInformation"]["errorCode"]), (400, &json!("3101")));
-    let (_, stats) = node.get("/hub/stats").await;
+    node.get("/hub/transfers?after=bad").await.refused(400, "3101");
+    let stats = node.get("/hub/stats").await.json(200);
     assert_eq!((&stats["transfers"], &stats["node"]["commandsInFlight"]), (&json!(5), &json!(12)));
     assert!(stats.get("reachedState").is_none() && stats.get("limitAlarms").is_none(), "not counted there");
-    assert_eq!(node.get("/hub/transfers/b51ec534-ee48-4575-b6a9-ead2955b8069").await.0, 404);
+    assert_eq!(node.get("/hub/transfers/b51ec534-ee48-4575-b6a9-ead2955b8069").await.status, 404);
 }
 
 #[tokio::test]
 async fn what_fails_is_said() {
-    let node = Node::new(true);
+    let node = Node::new(true).await;
     for path in ["/participants", "/participants/payerfsp", "/hub/stats", "/hub/transfers", "/hub/holds"] {
-        let (status, answer) = node.get(path).await;
-        let text = answer["errorInformation"]["errorDescription"].as_str().unwrap();
-        assert!(status == 503 && text.contains("PostgreSQL is gone"), "{path}: {status} {answer}");
+        let answer = node.get(path).await;
+        let said = answer.content()["errorInformation"]["errorDescription"].to_string();
+        assert!(answer.status == 503 && said.contains("PostgreSQL is gone"), "{path}: {answer:?}");
     }
-    let (status, health) = node.get("/health").await;
-    assert_eq!((status, &health["status"]), (503, &json!("DOWN")));
+    let health = node.get("/health").await.json(503);
+    assert_eq!(health["status"], "DOWN");
     assert_eq!(
         health["services"],
         json!([

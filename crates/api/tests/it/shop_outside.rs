@@ -47,24 +47,14 @@ impl Shop {
         tokio::spawn(async move { world.call(request).await })
     }
 
-    async fn shown(&self, order: &str) -> Value {
-        self.world.shown(order).await
-    }
-
-    /// Waits until the order is in that state.
-    async fn until(&self, order: &str, state: &str) -> Value {
-        self.world.until_it_is(state, order).await
-    }
-
-    async fn say(&self, order: &str, tr: &str, side: &str, outcome: &str) -> Heard {
-        self.world.say(order, tr, side, outcome).await
-    }
-
     async fn rows(&self, query: &str) -> Vec<String> {
         let page = self.world.got(&format!("/hub/checkouts{query}")).await.json(200);
-        let rows = page["checkouts"].as_array().unwrap().iter();
-        rows.map(|row| row["order"].as_str().unwrap().to_owned()).collect()
+        orders(page["checkouts"].as_array().unwrap())
     }
+}
+
+fn orders(rows: &[Value]) -> Vec<String> {
+    rows.iter().map(|row| row["order"].as_str().unwrap().to_owned()).collect()
 }
 
 const PAY: Sides = Sides { pay: true, stock: false };
@@ -75,7 +65,7 @@ async fn both_sides_answer_and_who_waits_is_told() {
     let shop = Shop::with(Sides::BOTH).await;
     let order = shop.order.as_str();
     let waiting = shop.checkout(order, "?deadlineMs=590000", None);
-    let row = shop.until(order, "pending").await;
+    let row = shop.world.until_it_is("pending", order).await;
     assert_has(
         &row,
         &json!({"order": order, "tr": 1, "user": shop.user, "amount": "10", "waitsFor": ["pay", "stock"]}),
@@ -94,18 +84,18 @@ async fn both_sides_answer_and_who_waits_is_told() {
     shop.world.posted(&add).await.text(400);
     shop.world.posted(&format!("/shop{add}")).await.problem(409, "not-now");
 
-    let heard = shop.say(order, "1", "pay", "psucc").await.json(200);
+    let heard = shop.world.say(order, "1", "pay", "psucc").await.json(200);
     assert_has(&heard, &json!({"counted": true, "state": "pending", "waitsFor": ["stock"]}));
-    let again = shop.say(order, "1", "pay", "psucc").await.json(200);
+    let again = shop.world.say(order, "1", "pay", "psucc").await.json(200);
     assert_has(&again, &json!({"counted": false, "waitsFor": ["stock"]}));
-    let heard = shop.say(order, "1", "stock", "ssucc").await.json(200);
+    let heard = shop.world.say(order, "1", "stock", "ssucc").await.json(200);
     assert_eq!(heard, json!({"counted": true, "order": order, "tr": 1, "state": "paid", "charged": true}));
     let paid = json!({"order": order, "tr": 1, "state": "paid", "charged": true});
     assert_eq!(waiting.await.unwrap().json(200), paid);
-    let late = shop.say(order, "1", "stock", "ssucc").await.json(200);
+    let late = shop.world.say(order, "1", "stock", "ssucc").await.json(200);
     assert_has(&late, &json!({"counted": false, "state": "paid"}));
     assert!(shop.rows("").await.is_empty());
-    let shown = shop.shown(order).await;
+    let shown = shop.world.shown(order).await;
     assert_eq!(shown, json!({"order": order, "tr": 1, "state": "paid", "user": shop.user, "amount": "10"}));
     // Both sides are elsewhere, so nothing was taken here.
     assert_eq!((shop.world.credit(&shop.user).await, shop.world.stock(&shop.item).await), (100, 100));
@@ -117,11 +107,11 @@ async fn a_failure_goes_out_when_all_is_given_back() {
     let shop = Shop::with(STOCK).await;
     let order = shop.order.as_str();
     let waiting = shop.checkout(order, "", None);
-    let row = shop.until(order, "pending").await;
+    let row = shop.world.until_it_is("pending", order).await;
     assert_eq!(row["waitsFor"], json!(["stock"]));
     assert_eq!(shop.world.credit(&shop.user).await, 90);
-    shop.say(order, "1", "pay", "psucc").await.refused(409, "3100");
-    let heard = shop.say(order, "1", "stock", "sfail").await.json(200);
+    shop.world.say(order, "1", "pay", "psucc").await.refused(409, "3100");
+    let heard = shop.world.say(order, "1", "stock", "sfail").await.json(200);
     assert_has(&heard, &json!({"counted": true, "state": "not_paid", "why": "stock"}));
     waiting.await.unwrap().problem(402, "stock-refused");
     assert_eq!(shop.world.credit(&shop.user).await, 100);
@@ -130,9 +120,9 @@ async fn a_failure_goes_out_when_all_is_given_back() {
     shop.world.hub.shop().set_outside(Sides::BOTH).await.unwrap();
     let other = shop.another().await;
     let waiting = shop.checkout(&other, "", None);
-    shop.until(&other, "pending").await;
-    shop.say(&other, "1", "pay", "psucc").await.json(200);
-    let heard = shop.say(&other, "1", "stock", "sfail").await.json(200);
+    shop.world.until_it_is("pending", &other).await;
+    shop.world.say(&other, "1", "pay", "psucc").await.json(200);
+    let heard = shop.world.say(&other, "1", "stock", "sfail").await.json(200);
     assert_has(&heard, &json!({"state": "cancelling", "waitsFor": ["pay"]}));
     assert!(
         heard["detail"].as_str().unwrap().starts_with("has failed and waits for pay to give back since ")
@@ -140,8 +130,8 @@ async fn a_failure_goes_out_when_all_is_given_back() {
     assert!(!waiting.is_finished());
     assert_eq!(shop.rows("?state=cancelling").await, [other.as_str()]);
     assert!(shop.rows("?state=pending").await.is_empty());
-    assert_eq!(shop.shown(&other).await["why"], "stock");
-    let heard = shop.say(&other, "1", "pay", "csucc").await.json(200);
+    assert_eq!(shop.world.shown(&other).await["why"], "stock");
+    let heard = shop.world.say(&other, "1", "pay", "csucc").await.json(200);
     assert_has(&heard, &json!({"state": "not_paid", "why": "stock"}));
     waiting.await.unwrap().problem(402, "stock-refused");
 }
@@ -163,7 +153,7 @@ async fn a_wait_that_is_over_tells_where_the_checkout_stands() {
     let begun = shop.world.checkout(order, "?waitMs=0").await.json(202);
     assert_eq!((&begun["state"], &begun["tr"]), (&json!("pending"), &json!(1)), "still the first try");
     // A try that is over takes nothing from a later caller.
-    shop.say(order, "1", "pay", "pfail").await.json(200);
+    shop.world.say(order, "1", "pay", "pfail").await.json(200);
     assert_eq!(shop.world.stock(&shop.item).await, 100);
 }
 
@@ -172,14 +162,14 @@ async fn callers_with_and_without_keys_join_the_open_checkout() {
     let shop = Shop::with(PAY).await;
     let order = shop.order.as_str();
     let first = shop.checkout(order, "", Some("k1"));
-    shop.until(order, "pending").await;
+    shop.world.until_it_is("pending", order).await;
     let joined = [
         shop.checkout(order, "", Some("k1")),
         shop.checkout(order, "", Some("k2")),
         shop.checkout(order, "", None),
     ];
     // Whether they have joined by now or come after the end: the order is charged once.
-    shop.say(order, "1", "pay", "psucc").await.json(200);
+    shop.world.say(order, "1", "pay", "psucc").await.json(200);
     let paid = first.await.unwrap();
     assert_eq!(paid.json(200), json!({"order": order, "tr": 1, "state": "paid", "charged": true}));
     for caller in joined {
@@ -203,7 +193,7 @@ async fn an_operator_cancels_and_tries_again() {
     post("cancel").await.refused(409, "3100");
     post("retry").await.refused(409, "3100");
     let waiting = shop.checkout(order, "", None);
-    shop.until(order, "pending").await;
+    shop.world.until_it_is("pending", order).await;
     assert_eq!(shop.world.stock(&shop.item).await, 98);
     let sent_again = post("retry").await.json(200);
     assert_has(&sent_again, &json!({"state": "pending", "tr": 1}));
@@ -212,16 +202,16 @@ async fn an_operator_cancels_and_tries_again() {
     assert_eq!(shop.world.stock(&shop.item).await, 100, "the inside side has given back at once");
     assert!(post("cancel").await.refused(409, "3100").contains("cancelling"));
     assert!(!waiting.is_finished());
-    shop.say(order, "1", "pay", "csucc").await.json(200);
+    shop.world.say(order, "1", "pay", "csucc").await.json(200);
     let problem = waiting.await.unwrap().problem(409, "cancelled");
     assert_has(&problem, &json!({"why": "cancelled", "state": "not_paid"}));
     // A late word of the first try is heard and changes nothing.
-    let late = shop.say(order, "1", "pay", "csucc").await.json(200);
+    let late = shop.world.say(order, "1", "pay", "csucc").await.json(200);
     assert_has(&late, &json!({"counted": false, "state": "not_paid"}));
 
     let anew = post("retry").await.json(200);
     assert_has(&anew, &json!({"state": "pending", "tr": 2}));
-    let paid = shop.say(order, "2", "pay", "psucc").await.json(200);
+    let paid = shop.world.say(order, "2", "pay", "psucc").await.json(200);
     assert_has(&paid, &json!({"state": "paid", "tr": 2}));
     for what in ["cancel", "retry"] {
         assert!(post(what).await.refused(409, "3100").contains("paid"));
@@ -240,10 +230,10 @@ async fn the_course_hears_of_a_cancelled_checkout_as_400_after_all_is_given_back
         let (world, path) = (Arc::clone(&shop.world), format!("/orders/checkout/{order}"));
         tokio::spawn(async move { world.posted(&path).await })
     };
-    shop.until(order, "pending").await;
+    shop.world.until_it_is("pending", order).await;
     shop.world.posted(&format!("/hub/checkouts/{order}/cancel")).await.json(200);
     assert!(!waiting.is_finished());
-    shop.say(order, "1", "pay", "csucc").await.json(200);
+    shop.world.say(order, "1", "pay", "csucc").await.json(200);
     waiting.await.unwrap().text(400);
 }
 
@@ -252,42 +242,30 @@ async fn a_side_that_never_answers_is_cancelled_at_the_deadline() {
     let shop = Shop::with(PAY).await;
     let order = shop.order.as_str();
     let waiting = shop.checkout(order, "?deadlineMs=20", None);
-    let row = shop.until(order, "cancelling").await;
+    let row = shop.world.until_it_is("cancelling", order).await;
     assert_has(&row, &json!({"why": "deadline", "waitsFor": ["pay"]}));
     assert_eq!(shop.world.stock(&shop.item).await, 100);
     // A late success is no success any more.
-    let late = shop.say(order, "1", "pay", "psucc").await.json(200);
+    let late = shop.world.say(order, "1", "pay", "psucc").await.json(200);
     assert_eq!(late["state"], "cancelling");
-    shop.say(order, "1", "pay", "csucc").await.json(200);
+    shop.world.say(order, "1", "pay", "csucc").await.json(200);
     assert_eq!(waiting.await.unwrap().problem(409, "deadline-passed")["why"], "deadline");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn open_checkouts_are_listed_by_age_and_in_pages() {
     let shop = Shop::with(PAY).await;
-    let mut orders = Vec::new();
+    let mut open = Vec::new();
     for _ in 0..5 {
         let order = shop.another().await;
         shop.world.checkout(&order, "?waitMs=0").await.json(202);
-        orders.push(order);
+        open.push(order);
     }
-    assert_eq!(shop.rows("").await, orders);
-    shop.world.posted(&format!("/hub/checkouts/{}/cancel", orders[1])).await.json(200);
-    assert_eq!(shop.rows("?state=cancelling").await, [orders[1].as_str()]);
+    assert_eq!(shop.rows("").await, open);
+    shop.world.posted(&format!("/hub/checkouts/{}/cancel", open[1])).await.json(200);
+    assert_eq!(shop.rows("?state=cancelling").await, [open[1].as_str()]);
     assert_eq!(shop.rows("?state=pending").await.len(), 4);
-    let (mut seen, mut after, mut pages) = (Vec::new(), String::new(), 0);
-    loop {
-        let page = shop.world.got(&format!("/hub/checkouts?limit=2{after}")).await.json(200);
-        let rows = page["checkouts"].as_array().unwrap();
-        seen.extend(rows.iter().map(|row| row["order"].as_str().unwrap().to_owned()));
-        pages += 1;
-        assert!(pages <= 4, "the pages come to an end");
-        match page["next"].as_str() {
-            Some(next) => after = format!("&after={next}"),
-            None => break,
-        }
-    }
-    assert_eq!(seen, orders);
+    assert_eq!(orders(&shop.world.all_pages("/hub/checkouts?limit=2", "checkouts").await), open);
     for query in ["state=paid", "after=x", "limit=0", "limit=1001", "limit=x", "order=1", "limit=1&limit=2"] {
         shop.world.got(&format!("/hub/checkouts?{query}")).await.refused(400, "3101");
     }
@@ -303,7 +281,7 @@ async fn orders_that_are_being_checked_out_are_not_replaced() {
     shop.world.posted("/orders/batch_init/3/1/1/1").await.text(400);
     let refused = shop.world.posted("/shop/orders/batch_init/3/1/1/1").await.problem(409, "not-now");
     assert_has(&refused, &json!({"order": "1", "state": "pending"}));
-    shop.say("1", "1", "pay", "pfail").await.json(200);
+    shop.world.say("1", "1", "pay", "pfail").await.json(200);
     shop.world.posted("/orders/batch_init/3/1/1/1").await.json(200);
 }
 
@@ -322,12 +300,12 @@ async fn answers_from_outside_are_read_strictly() {
         ("2", "pay", "psucc", 404, "3200"),
         ("1", "stock", "ssucc", 409, "3100"),
     ] {
-        shop.say(order, tr, side, outcome).await.refused(status, code);
+        shop.world.say(order, tr, side, outcome).await.refused(status, code);
     }
-    shop.say("nobody", "1", "pay", "psucc").await.refused(404, "3200");
+    shop.world.say("nobody", "1", "pay", "psucc").await.refused(404, "3200");
     for body in ["", "psucc", "[]", r#"{"outcome":5}"#, "{}"] {
         let request = Request::post(format!("/hub/checkouts/{order}/1/pay")).body(Body::from(body)).unwrap();
         shop.world.call(request).await.refused(400, "3101");
     }
-    assert_eq!(shop.shown(order).await["waitsFor"], json!(["pay"]), "nothing of this was heard");
+    assert_eq!(shop.world.shown(order).await["waitsFor"], json!(["pay"]), "nothing of this was heard");
 }

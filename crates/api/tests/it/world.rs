@@ -15,7 +15,7 @@ use holdfast_hub::{EmbeddedEngine, Hub, HubHandle, Opened};
 use holdfast_log::{LogId, RealFs, SegmentOptions};
 use http_body_util::BodyExt;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tower::ServiceExt;
@@ -52,17 +52,20 @@ impl World {
         World { router: router(edge.clone()), edge, hub, _running: running, _folder: folder }
     }
 
-    pub(crate) async fn call(&self, request: Request<Body>) -> Heard {
-        let response = self.router.clone().oneshot(request).await.unwrap();
-        let (head, body) = response.into_parts();
-        let media_type = head.headers.get("content-type").map(|value| value.to_str().unwrap().to_owned());
-        let bytes = body.collect().await.unwrap().to_bytes();
-        Heard {
-            status: head.status.as_u16(),
-            media_type: media_type.unwrap_or_default(),
-            later: head.headers.contains_key("retry-after"),
-            text: String::from_utf8(bytes.to_vec()).unwrap(),
+    /// A hub with two participants, the first of which has a limit.
+    pub(crate) async fn with_two() -> World {
+        let world = World::new();
+        for name in ["payerfsp", "payeefsp"] {
+            world.post("/participants", json!({"name": name, "currency": "USD"})).await.json(201);
         }
+        let limit = json!({"currency": "USD", "limit": {"type": "NET_DEBIT_CAP", "value": 10}});
+        let initialised = world.post("/participants/payerfsp/initialPositionAndLimits", limit).await;
+        assert_eq!(initialised.status, 201, "{initialised:?}");
+        world
+    }
+
+    pub(crate) async fn call(&self, request: Request<Body>) -> Heard {
+        call(&self.router, request).await
     }
 
     pub(crate) async fn ask(&self, method: Method, path: &str, body: impl Into<Body>) -> Heard {
@@ -81,6 +84,34 @@ impl World {
 
     pub(crate) async fn got(&self, path: &str) -> Heard {
         self.ask(Method::GET, path, Body::empty()).await
+    }
+
+    /// The member `rows` of every page of a list, whose `path` ends in a parameter.
+    pub(crate) async fn all_pages(&self, path: &str, rows: &str) -> Vec<Value> {
+        let (mut all, mut after) = (Vec::new(), String::new());
+        for _ in 0..10 {
+            let mut page = self.got(&format!("{path}{after}")).await.json(200);
+            all.append(page[rows].as_array_mut().unwrap());
+            match page["next"].as_str() {
+                Some(next) => after = format!("&after={next}"),
+                None => return all,
+            }
+        }
+        panic!("{path} has no end: {all:?}")
+    }
+}
+
+/// Sends a request to these paths.
+pub(crate) async fn call(router: &Router, request: Request<Body>) -> Heard {
+    let response = router.clone().oneshot(request).await.unwrap();
+    let (head, body) = response.into_parts();
+    let media_type = head.headers.get("content-type").map(|value| value.to_str().unwrap().to_owned());
+    let bytes = body.collect().await.unwrap().to_bytes();
+    Heard {
+        status: head.status.as_u16(),
+        media_type: media_type.unwrap_or_default(),
+        later: head.headers.contains_key("retry-after"),
+        text: String::from_utf8(bytes.to_vec()).unwrap(),
     }
 }
 
@@ -101,6 +132,11 @@ impl Heard {
         let media_type = "application/json";
         assert_eq!((self.status, self.media_type.as_str()), (status, media_type), "{}", self.text);
         serde_json::from_str(&self.text).unwrap()
+    }
+
+    /// What it says in JSON, whatever its kind; null if it says nothing.
+    pub(crate) fn content(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_default()
     }
 
     /// An answer in text, as the course has it.

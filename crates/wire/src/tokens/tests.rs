@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use holdfast_tokens::limits::NO_END;
 use holdfast_tokens::{
-    Balance, ConsolidationRequest, DustSweep, Fragmentation, Funds, Holder, Lease, LockView, Owner, Policy,
-    Refusal, Scope, SelectRequest, Selection, SpendRequest, Token, TokenPage, Transaction,
+    Balance, DustSweep, Fragmentation, Funds, Holder, Lease, LockView, Owner, Policy, Refusal, Scope,
+    SelectRequest, Selection, Token, TokenPage, Transaction,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::read::{body, value};
+use crate::read::{assert_refused, body, value};
 use crate::tokens::{self as wire};
 
 /// 2025-11-15T08:24:36.120Z.
@@ -28,22 +28,6 @@ fn token(token: &Value) -> Result<Token, String> {
     value::<wire::NewToken>(token)?.token()
 }
 
-fn read_spend(bytes: &[u8]) -> Result<SpendRequest, String> {
-    Ok(body::<wire::Spend>(bytes)?.ask())
-}
-
-fn read_redeem(bytes: &[u8]) -> Result<SpendRequest, String> {
-    Ok(body::<wire::Redeem>(bytes)?.ask())
-}
-
-fn read_renew(bytes: &[u8]) -> Result<(i64, Option<u64>), String> {
-    Ok(body::<wire::Renew>(bytes)?.ask())
-}
-
-fn read_consolidate(bytes: &[u8]) -> Result<ConsolidationRequest, String> {
-    Ok(body::<wire::Consolidate>(bytes)?.ask(|| "new".into()))
-}
-
 #[track_caller]
 fn select(body: &str) -> Result<(SelectRequest, i64), String> {
     let read = read_select(body.as_bytes());
@@ -55,12 +39,6 @@ fn select(body: &str) -> Result<(SelectRequest, i64), String> {
         }
     }
     read
-}
-
-#[track_caller]
-fn assert_refused<T: std::fmt::Debug>(read: Result<T, String>, problem: &str) {
-    let said = read.expect_err(problem);
-    assert!(said.starts_with(problem), "'{said}' instead of '{problem}'");
 }
 
 /// A select with these members besides the needed ones.
@@ -238,9 +216,9 @@ fn a_token_has_all_its_fields() {
     assert_refused(token(&json!([])), "must be a JSON object");
 }
 
-fn issue(body: &str) -> Result<Vec<Token>, String> {
+fn issue(text: &str) -> Result<Vec<Token>, String> {
     let mut next = 0;
-    crate::read::body::<wire::Issue>(body.as_bytes())?.ask(|| {
+    body::<wire::Issue>(text.as_bytes())?.ask(|| {
         next += 1;
         format!("new-{next}").into()
     })
@@ -295,7 +273,8 @@ fn updates_name_every_token() {
 
 #[test]
 fn a_spend_has_outputs_and_a_redeem_a_quantity() {
-    let spend = |body: &str| read_spend(body.as_bytes());
+    let spend = |text: &str| body::<wire::Spend>(text.as_bytes()).map(wire::Spend::ask);
+    let redeem = |text: &str| body::<wire::Redeem>(text.as_bytes()).map(wire::Redeem::ask);
     let read = spend(
         r#"{"spender":"p","fence":"18446744073709551615","outputs":[{"wallet":"bob","quantity":"5"},
             {"wallet":"eve","quantity":"6","externalId":"x","publicKey":"k","attributes":{"a":"1"}}]}"#,
@@ -324,19 +303,22 @@ fn a_spend_has_outputs_and_a_redeem_a_quantity() {
     ] {
         assert_refused(spend(body), problem);
     }
-    let redeem = read_redeem(br#"{"spender":"p","fence":"7","quantity":"5"}"#).unwrap();
-    assert_eq!((redeem.fence, redeem.redeem, redeem.outputs.len()), (Some(7), 5, 0));
-    assert_refused(read_redeem(br#"{"spender":"p"}"#), "quantity: is missing");
-    assert_refused(read_redeem(br#"{"spender":"p","quantity":"0"}"#), "quantity: must be at least 1");
-    assert_refused(
-        read_redeem(br#"{"spender":"p","quantity":"1","outputs":[]}"#),
-        "the body: unknown field `outputs`",
-    );
+    let read = redeem(r#"{"spender":"p","fence":"7","quantity":"5"}"#).unwrap();
+    assert_eq!((read.fence, read.redeem, read.outputs.len()), (Some(7), 5, 0));
+    for (body, problem) in [
+        (r#"{"spender":"p"}"#, "quantity: is missing"),
+        (r#"{"spender":"p","quantity":"0"}"#, "quantity: must be at least 1"),
+        (r#"{"spender":"p","quantity":"1","outputs":[]}"#, "the body: unknown field `outputs`"),
+    ] {
+        assert_refused(redeem(body), problem);
+    }
 }
 
 #[test]
 fn a_consolidation_and_a_renewal_have_bounds() {
-    let consolidate = |body: &str| read_consolidate(body.as_bytes());
+    let consolidate =
+        |text: &str| body::<wire::Consolidate>(text.as_bytes()).map(|asked| asked.ask(|| "new".into()));
+    let renew = |text: &str| body::<wire::Renew>(text.as_bytes()).map(wire::Renew::ask);
     let read = consolidate(r#"{"wallet":"w","currency":"E","outputs":4}"#).unwrap();
     assert_eq!((&*read.spender, read.outputs, read.max_inputs, read.quantity_max), ("new", 4, 64, u64::MAX));
     assert_eq!(read.scope, Scope::wallet("w", "E"));
@@ -350,10 +332,10 @@ fn a_consolidation_and_a_renewal_have_bounds() {
         let body = format!(r#"{{"wallet":"w","currency":"E","outputs":{outputs}}}"#);
         assert_refused(consolidate(&body), "outputs: must be a number from 1 to 10000");
     }
-    assert_eq!(read_renew(br#"{"leaseMs":1}"#), Ok((1, None)));
-    assert_eq!(read_renew(br#"{"leaseMs":86400000,"fence":"7"}"#), Ok((86_400_000, Some(7))));
-    assert_refused(read_renew(b"{}"), "leaseMs: is missing");
-    assert_refused(read_renew(br#"{"leaseMs":86400001}"#), "leaseMs: must be a number from 1 to 86400000");
+    assert_eq!(renew(r#"{"leaseMs":1}"#), Ok((1, None)));
+    assert_eq!(renew(r#"{"leaseMs":86400000,"fence":"7"}"#), Ok((86_400_000, Some(7))));
+    assert_refused(renew("{}"), "leaseMs: is missing");
+    assert_refused(renew(r#"{"leaseMs":86400001}"#), "leaseMs: must be a number from 1 to 86400000");
 }
 
 fn tokens_of_two() -> Vec<Token> {
@@ -547,7 +529,7 @@ proptest! {
     #[test]
     fn no_body_is_too_strange_to_be_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         prop_assert!(read_select(&bytes).is_err());
-        prop_assert!(read_spend(&bytes).is_err());
+        prop_assert!(body::<wire::Spend>(&bytes).is_err());
         prop_assert!(issue(&String::from_utf8_lossy(&bytes)).is_err());
     }
 }
