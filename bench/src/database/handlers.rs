@@ -178,7 +178,7 @@ pub(crate) fn end_all(
     }
     let mut claims = Vec::new();
     for shard in 0..shards {
-        claims.push((shard, stores[0].claim(&Source::timeout(shard.into()))?));
+        claims.push((shard, stores[0].claim(&Source::Timeout(shard.into()))?));
     }
     let (senders, receivers): (Vec<_>, Vec<_>) =
         (0..positions).map(|_| channel::<Vec<PositionMessage>>()).unzip();
@@ -296,7 +296,7 @@ fn relay(store: &mut Store, claim: &Claim) -> anyhow::Result<Vec<PositionMessage
 }
 
 fn reader(store: &mut Store, topic: Topic, partition: u32) -> anyhow::Result<Reader> {
-    let claim = store.claim(&Source::consumer(topic, partition))?;
+    let claim = store.claim(&Source::Consumer(topic, partition))?;
     Ok(Reader { claim, at: claim.offset })
 }
 

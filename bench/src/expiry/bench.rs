@@ -50,7 +50,7 @@ pub(super) fn measure(options: &ExpiryBench) -> anyhow::Result<Report> {
     let bar = Bar::of(sizes.len() as u64 + 4);
     let mut run = Run { options, bar, data: Data::new(place)?, claims: Vec::new() };
     for shard in 0..SHARDS {
-        let claim = run.data.store.claim(&Source::timeout(shard.into()))?;
+        let claim = run.data.store.claim(&Source::Timeout(shard.into()))?;
         run.claims.push((shard, claim));
     }
     // First, while the server has nothing else to tidy up: its log is one for all databases.
@@ -264,7 +264,7 @@ impl Run<'_> {
     /// Others have worked on the shards.
     fn claim_again(&mut self) -> anyhow::Result<()> {
         for (shard, claim) in &mut self.claims {
-            *claim = self.data.store.claim(&Source::timeout((*shard).into()))?;
+            *claim = self.data.store.claim(&Source::Timeout((*shard).into()))?;
         }
         Ok(())
     }

@@ -95,7 +95,7 @@ fn fault_7_two_handlers_begin() {
     world.set_clock(NOW + 11);
     let mut other = world.store();
     let first = cluster.shards.clone();
-    let later: Vec<_> = (0..8).map(|shard| other.claim(&Source::timeout(shard)).unwrap()).collect();
+    let later: Vec<_> = (0..8).map(|shard| other.claim(&Source::Timeout(shard)).unwrap()).collect();
     let mut ended = 0;
     for (shard, (old, new)) in (0..).zip(first.iter().zip(&later)) {
         assert_eq!(cluster.store.expire(old, shard, 10).unwrap(), Step::Fenced);
@@ -149,7 +149,7 @@ fn fault_9_a_fulfil_comes_between_the_steps() {
     // Ours: the fulfil was decided in time and is not yet committed when the scan finds the hold due.
     let (mut cluster, payee) = ours_with_a_hold(&world);
     let mut slow = world.store();
-    let claim = slow.claim(&Source::consumer(Topic::Transfers, 7)).unwrap();
+    let claim = slow.claim(&Source::Consumer(Topic::Transfers, 7)).unwrap();
     let held = Held::in_store(&mut slow);
     let fulfils = all(0, &[fulfil(1, payee.0)]);
     let thread = std::thread::spawn(move || {

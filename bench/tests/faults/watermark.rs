@@ -84,7 +84,7 @@ fn fault_3_ours_ends_what_is_committed_late_and_waits_for_nobody() {
     let Some(world) = World::new() else { return };
     let (mut cluster, payer, payee) = ours(&world);
     let mut slow = world.store();
-    let claim = slow.claim(&Source::consumer(Topic::Transfers, 7)).unwrap();
+    let claim = slow.claim(&Source::Consumer(Topic::Transfers, 7)).unwrap();
     let held = Held::in_store(&mut slow);
     let late = all(0, &[prepare(1, payer.0, payee.0, 1, NOW + 10)]);
     let thread = std::thread::spawn(move || done(slow.transfers(&claim, &Batch::new(0, &late)).unwrap()));
@@ -106,7 +106,7 @@ fn fault_5_an_empty_history_is_an_error() {
     assert!(is(&document.run().unwrap_err(), &SqlState::NOT_NULL_VIOLATION));
 
     let mut store = world.store();
-    let claim = store.claim(&Source::timeout(0)).unwrap();
+    let claim = store.claim(&Source::Timeout(0)).unwrap();
     assert_eq!(done(store.expire(&claim, 0, 10).unwrap()).messages, 0);
     assert_eq!(store.due_shards().unwrap(), [0_i16; 0]);
 }
@@ -128,7 +128,7 @@ fn fault_6_a_watermark_of_zero_is_taken_for_none() {
 
     // Ours begins at 0 too, and the key of a guard is what makes it one.
     let (mut cluster, _) = ours_with_a_hold(&world);
-    cluster.shards = (0..8).map(|shard| cluster.store.claim(&Source::timeout(shard)).unwrap()).collect();
+    cluster.shards = (0..8).map(|shard| cluster.store.claim(&Source::Timeout(shard)).unwrap()).collect();
     assert!(cluster.shards.iter().all(|claim| claim.offset == 0));
     world.set_clock(NOW + 11);
     assert_eq!((cluster.expire(), cluster.expire()), (1, 0));

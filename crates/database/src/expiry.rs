@@ -27,8 +27,8 @@ const KEYS_AT_ONCE: u32 = 1_000;
 impl Kind {
     const fn source(self) -> fn(i32) -> Source {
         match self {
-            Kind::Holds => Source::timeout,
-            Kind::Checkouts => Source::deadline,
+            Kind::Holds => Source::Timeout,
+            Kind::Checkouts => Source::Deadline,
         }
     }
 

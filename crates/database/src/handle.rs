@@ -189,7 +189,7 @@ impl NodeHandle {
     fn put(&self, letters: Vec<Letter>, answer: Answer) -> Result<(), Refusal> {
         let messages =
             CallerMessages { letters, wants: Wants::Written(answer), written: None, since: Instant::now() };
-        self.queue.put(messages).map_err(|(_, refusal)| refusal)
+        self.queue.put(messages)
     }
 
     /// Has limits and funds of an account decided, on the key of that position account.
@@ -241,13 +241,7 @@ impl NodeHandle {
         let first = self.room.enter(count, since + OUTCOME_WAIT, answer)?;
         let messages =
             CallerMessages { letters: letters(first), wants: Wants::Outcomes(first), written, since };
-        match self.queue.put(messages) {
-            Ok(()) => Ok(()),
-            Err((_, refusal)) => {
-                self.room.withdraw(first);
-                Err(refusal)
-            }
-        }
+        self.queue.put(messages).inspect_err(|_| self.room.withdraw(first))
     }
 }
 

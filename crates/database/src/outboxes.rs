@@ -226,7 +226,7 @@ mod tests {
     const SOON: Duration = Duration::from_secs(5);
 
     fn claim(segment_id: i32, epoch: i64) -> Claim {
-        Claim { source: Source::timeout(segment_id), segment_id, epoch, offset: 0 }
+        Claim { source: Source::Timeout(segment_id), segment_id, epoch, offset: 0 }
     }
 
     fn rows(numbers: std::ops::Range<u64>) -> Vec<OutboxRow> {

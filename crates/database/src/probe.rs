@@ -1,37 +1,28 @@
 //! Whether PostgreSQL answers, asked for its own sake: callers who would notice may be away, and whoever met its end may not
 //! come again. It is asked by telling it that this node lives.
 
-use std::sync::Arc;
-
 use crate::reads::{ReadError, Reads};
 use crate::settings::{NODE_SEEN, PROBE_EVERY};
 use crate::stop::Stop;
 
-pub(crate) struct Probe {
-    pub(crate) reads: Arc<Reads>,
-    pub(crate) node: i64,
-    pub(crate) stop: Arc<Stop>,
-}
-
-impl Probe {
-    pub(crate) fn run(self) {
-        let mut answers = true;
-        while !self.stop.pause(PROBE_EVERY) {
-            // The part is told by whoever answers, here as for any question. If all connections are in use, those who use
-            // them learn what there is to learn.
-            let asked: Result<(), ReadError> = self.reads.ask(|store| store.lives(self.node, NODE_SEEN));
-            answers = asked.is_ok();
-        }
-        if answers {
-            // If it fails after all, the others know a little later.
-            let _: Result<(), ReadError> = self.reads.ask(|store| store.lives_no_more(self.node));
-        }
+/// Asks again and again, until it is over.
+pub(crate) fn probe(reads: &Reads, node: i64, stop: &Stop) {
+    let mut answers = true;
+    while !stop.pause(PROBE_EVERY) {
+        // The part is told by whoever answers, here as for any question. If all connections are in use, those who use them
+        // learn what there is to learn.
+        let asked: Result<(), ReadError> = reads.ask(|store| store.lives(node, NODE_SEEN));
+        answers = asked.is_ok();
+    }
+    if answers {
+        // If it fails after all, the others know a little later.
+        let _: Result<(), ReadError> = reads.ask(|store| store.lives_no_more(node));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Barrier;
+    use std::sync::{Arc, Barrier};
     use std::time::Instant;
 
     use holdfast_postgres::Store;
@@ -66,11 +57,11 @@ mod tests {
     fn a_store_that_goes_and_comes_is_noticed_although_nobody_asks() {
         let Some(database) = Database::new("probe") else { return };
         let part = Health::default().part("store");
-        let reads = Arc::new(crowded(&database, &part));
+        let reads = crowded(&database, &part);
         assert_eq!(part.trouble(), None);
         let stop: Arc<Stop> = Arc::default();
-        let probe = Probe { reads, node: 1, stop: Arc::clone(&stop) };
-        let probing = std::thread::spawn(|| probe.run());
+        let stopped = Arc::clone(&stop);
+        let probing = std::thread::spawn(move || probe(&reads, 1, &stopped));
         database.shut();
         await_trouble(&part, true);
         database.reopen();

@@ -194,7 +194,7 @@ mod tests {
         fn new() -> Option<Scene> {
             let (database, settings) = servers("relay", 1)?;
             let settings = Arc::new(settings);
-            let claim = settings.connect().unwrap().claim(&Source::timeout(0)).unwrap();
+            let claim = settings.connect().unwrap().claim(&Source::Timeout(0)).unwrap();
             let mut sql = database.sql();
             sql.execute(
                 "INSERT INTO outbox (segment_id, outbox_no, messages, body) VALUES ($1, 0, 1, E'position\t7\t{}\n')",
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn a_relay_that_was_paused_and_has_lost_its_epoch_sends_nothing() {
         let Some(scene) = Scene::new() else { return };
-        let other = scene.settings.connect().unwrap().claim(&Source::timeout(0)).unwrap();
+        let other = scene.settings.connect().unwrap().claim(&Source::Timeout(0)).unwrap();
         assert!(other.epoch > scene.claim.epoch);
         let before_the_pause = Instant::now().checked_sub(FRESH).unwrap();
         assert_eq!(scene.relayed(&scene.claim, before_the_pause), 0, "it is another's to send");

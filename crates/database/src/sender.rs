@@ -81,17 +81,17 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Puts messages in line, or gives them back with the reason.
-    pub(crate) fn put(&self, messages: CallerMessages) -> Result<(), (CallerMessages, Refusal)> {
+    /// Puts messages in line. Of those that are refused no answer is called.
+    pub(crate) fn put(&self, messages: CallerMessages) -> Result<(), Refusal> {
         let bytes: usize = messages.letters.iter().map(Letter::bytes).sum();
         let mut state = self.state.lock();
         if state.closed {
-            return Err((messages, Refusal::Closed("the node is shutting down".to_owned())));
+            return Err(Refusal::Closed("the node is shutting down".to_owned()));
         }
         let full = state.letters + messages.letters.len() > IN_FLIGHT_MAX
             || state.bytes + bytes > SEND_QUEUE_BYTES_MAX;
         if full && !state.waiting.is_empty() {
-            return Err((messages, Refusal::Busy));
+            return Err(Refusal::Busy);
         }
         state.letters += messages.letters.len();
         state.bytes += bytes;
@@ -269,12 +269,12 @@ mod tests {
     #[test]
     fn the_queue_is_bounded_and_ends() {
         let queue = Queue::default();
-        queue.put(messages(IN_FLIGHT_MAX)).ok().unwrap();
-        assert!(matches!(queue.put(messages(1)), Err((_, Refusal::Busy))));
+        queue.put(messages(IN_FLIGHT_MAX)).unwrap();
+        assert_eq!(queue.put(messages(1)), Err(Refusal::Busy));
         assert_eq!(queue.take().map(|waiting| waiting.len()), Some(1));
-        queue.put(messages(1)).ok().unwrap();
+        queue.put(messages(1)).unwrap();
         queue.close();
-        assert!(matches!(queue.put(messages(1)), Err((_, Refusal::Closed(_)))));
+        assert!(matches!(queue.put(messages(1)), Err(Refusal::Closed(_))));
         assert_eq!(queue.take().map(|waiting| waiting.len()), Some(1), "what waits is still sent");
         assert!(queue.take().is_none());
     }

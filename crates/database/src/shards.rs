@@ -114,7 +114,7 @@ mod tests {
     fn shards_of_a_node_that_leaves_are_others_at_their_next_look() {
         let Some(database) = Database::new("shards") else { return };
         let mut store = Store::open(database.url(), holdfast_postgres::Settings::default()).unwrap();
-        let mut nodes = [1, 2].map(|node| Shards::new(node, SHARDS, Source::timeout));
+        let mut nodes = [1, 2].map(|node| Shards::new(node, SHARDS, Source::Timeout));
         let look = |shards: &mut Shards, store: &mut Store| {
             shards.renew(store, |_| ()).unwrap();
             shards.held().count()

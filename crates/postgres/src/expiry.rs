@@ -34,7 +34,7 @@ impl Store {
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
-    /// Ends up to `holds_max` holds of a shard that ran out; the claim is one of [`Source::timeout`](crate::Source::timeout)
+    /// Ends up to `holds_max` holds of a shard that ran out; the claim is one of [`Source::Timeout`](crate::Source::Timeout)
     /// with that shard.
     ///
     /// # Errors

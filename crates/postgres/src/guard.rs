@@ -31,30 +31,6 @@ pub enum Source {
 }
 
 impl Source {
-    /// A partition of a topic.
-    #[must_use]
-    pub const fn consumer(topic: Topic, partition: u32) -> Source {
-        Source::Consumer(topic, partition)
-    }
-
-    /// A shard of the expiry scan.
-    #[must_use]
-    pub const fn timeout(shard: i32) -> Source {
-        Source::Timeout(shard)
-    }
-
-    /// A shard of the callbacks.
-    #[must_use]
-    pub const fn callback(shard: i32) -> Source {
-        Source::Callback(shard)
-    }
-
-    /// A shard of the scan for the deadlines of checkouts.
-    #[must_use]
-    pub const fn deadline(shard: i32) -> Source {
-        Source::Deadline(shard)
-    }
-
     pub(crate) const fn segment_type(self) -> &'static str {
         match self {
             Source::Consumer(..) => "consumer",

@@ -100,6 +100,14 @@ impl Database {
         connected(&self.url)
     }
 
+    /// Has statements done.
+    ///
+    /// # Panics
+    /// If one is refused.
+    pub fn run(&self, sql: &str) {
+        self.sql().batch_execute(sql).expect("the statements are done");
+    }
+
     /// One number from a query.
     ///
     /// # Panics

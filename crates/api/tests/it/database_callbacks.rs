@@ -343,7 +343,7 @@ struct Notices {
 impl Notices {
     fn new(world: &World) -> Notices {
         let mut store = world.store();
-        let claim = store.claim(&Source::consumer(Topic::Notifications, 0)).unwrap();
+        let claim = store.claim(&Source::Consumer(Topic::Notifications, 0)).unwrap();
         Notices { store, claim, next: 0 }
     }
 

@@ -127,7 +127,7 @@ impl Owner for Partitions {
         if let Some(put_off) = self.put_off.get(&partition).filter(|put_off| put_off.until > Instant::now()) {
             return Err(put_off.why.as_str().into());
         }
-        let source = Source::consumer(self.topic, partition);
+        let source = Source::Consumer(self.topic, partition);
         let claimed = self.settings.connected(&mut self.store).and_then(|store| store.claim(&source));
         let claim = claimed.inspect_err(|error| {
             self.part.fails(error);

@@ -19,7 +19,7 @@ use crate::health::{Health, Part};
 use crate::meters::{ExpiryMeters, HandlerMeters, RelayMeters};
 use crate::outboxes::Outboxes;
 use crate::patrol::Patrol;
-use crate::probe::Probe;
+use crate::probe::probe;
 use crate::reads::Reads;
 use crate::relay::Relay;
 use crate::roles::Role;
@@ -28,7 +28,7 @@ use crate::settings::{NodeSettings, START_WAIT};
 use crate::shop::{self, Asks, Called, TokenCharges};
 use crate::stop::Stop;
 use crate::tail::Tail;
-use crate::tokens::{self, Gatherer, Keeper, TokenVault};
+use crate::tokens::{self, Gatherer, Keeper, TokenClock, TokenVault};
 use crate::waiting::WaitingRoom;
 use crate::worker::Worker;
 
@@ -95,7 +95,8 @@ impl<'a> Starting<'a> {
         // It has just answered.
         answers.works();
         let reads = Arc::new(Reads::new(Arc::clone(self.settings), answers));
-        self.probe(&reads)?;
+        let (asked, node, stop) = (Arc::clone(&reads), self.settings.node_number(), Arc::clone(&self.stop));
+        self.others.push(thread(&self.threads, "probe", move || probe(&asked, node, &stop))?);
         if self.settings.roles.has(Role::Expiry) || self.settings.roles.has(Role::Position) {
             self.patrol(&reads)?;
         }
@@ -136,7 +137,7 @@ impl<'a> Starting<'a> {
         Ok(())
     }
 
-    /// The participants of checkouts: here, or called over HTTP; those that are on Kafka are no business of a node. With a token_charges,
+    /// The participants of checkouts: here, or called over HTTP; those that are on Kafka are no business of a node. With `token_charges`,
     /// where tokens pay.
     pub(super) fn sides(&mut self, token_charges: Option<TokenCharges>) -> Result<Called, StartError> {
         let settings = Arc::clone(self.settings);
@@ -231,9 +232,10 @@ impl<'a> Starting<'a> {
     pub(super) fn tokens(&mut self, reads: &Arc<Reads>) -> Result<TokenVault, StartError> {
         let (part, threads) = (self.health.part("tokens"), &self.threads);
         let spawn = |name, body| thread(threads, name, body);
-        let started = tokens::start(self.settings, reads, part, &self.stop, spawn)?;
-        self.others.extend(started.threads);
-        Ok(started.vault)
+        let clock = TokenClock::of_database();
+        let (vault, threads) = tokens::start(self.settings, reads, part, &self.stop, clock, spawn)?;
+        self.others.extend(threads);
+        Ok(vault)
     }
 
     /// Updates from outside, and the housekeeping of tokens; with a vault it brings shattered wallets together.
@@ -251,16 +253,6 @@ impl<'a> Starting<'a> {
             gatherer,
         };
         self.others.push(thread(&self.threads, "token events", move || keeper.run())?);
-        Ok(())
-    }
-
-    fn probe(&mut self, reads: &Arc<Reads>) -> Result<(), StartError> {
-        let probe = Probe {
-            reads: Arc::clone(reads),
-            node: self.settings.node_number(),
-            stop: Arc::clone(&self.stop),
-        };
-        self.others.push(thread(&self.threads, "probe", move || probe.run())?);
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use holdfast_domain::shop::{
     ShopCommand, ShopOutcome, ShopRefusal, Side, TrNum, TryKey, UserId, UserRow, spoken,
 };
 use holdfast_engine::{
-    CheckoutRequest, CheckoutTimes, OrderView, Refusal, Shop, ShopError, Shopping, Troubles,
+    Answer, CheckoutRequest, CheckoutTimes, OrderView, Refusal, Shop, ShopError, Shopping, Troubles,
 };
 use holdfast_messages::{OrderCommand, OutcomeMessage};
 use holdfast_postgres::{Error, Store};
@@ -55,14 +55,15 @@ pub(super) async fn publish(
 ) -> Result<(), ShopError> {
     let message = Message { key, body: spoken(order, side, said) };
     let message = OutcomeMessage::new(message).expect("a side answers on outcomes");
+    // Whoever has gone away asks the side again.
+    answered(|answer| node.send(&message, answer)).await.map(drop)
+}
+
+/// Puts something in line and waits for its answer. A caller that has gone away misses it and will ask again.
+async fn answered(put: impl FnOnce(Answer) -> Result<(), Refusal> + Send) -> Result<Vec<Outcome>, ShopError> {
     let (send, receive) = oneshot::channel();
-    let answer = Box::new(move |written| {
-        // Whoever has gone away asks the side again.
-        let _: Result<(), _> = send.send(written);
-    });
-    node.send(&message, answer)?;
-    receive.await.map_err(|_| ended())??;
-    Ok(())
+    put(Box::new(move |outcomes| drop(send.send(outcomes))))?;
+    Ok(receive.await.map_err(|_| ended())??)
 }
 
 impl Shop for SharedShop {
@@ -197,13 +198,8 @@ impl SharedShop {
     }
 
     async fn command(&self, order: &OrderId, command: OrderCommand) -> Result<CheckoutAnswer, ShopError> {
-        let (send, receive) = oneshot::channel();
-        let answer = Box::new(move |outcomes| {
-            // A caller that has gone away misses its answer and will ask again.
-            let _: Result<(), _> = send.send(outcomes);
-        });
-        self.node.submit_order(order.clone(), command, answer)?;
-        let mut outcomes = receive.await.map_err(|_| ended())??;
+        let submit = |answer| self.node.submit_order(order.clone(), command, answer);
+        let mut outcomes = answered(submit).await?;
         match outcomes.pop().and_then(|Outcome { shop, .. }| shop).as_deref() {
             Some(ShopOutcome::Checkout(answer)) => Ok(*answer),
             Some(ShopOutcome::Refused(refusal)) => Err(refusal.clone().into()),

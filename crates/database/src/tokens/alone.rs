@@ -9,7 +9,7 @@ use holdfast_tokens::{Balance, Scope, Share, TokenSelector as _};
 use super::clock::TokenClock;
 use super::housekeeping::Housekeeping;
 use super::limits::KEEP_EVERY;
-use super::{TokenVault, start_at};
+use super::{TokenVault, start};
 use crate::health::Part;
 use crate::reads::Reads;
 use crate::settings::NodeSettings;
@@ -37,9 +37,9 @@ impl Alone {
         let (settings, stop) = (Arc::new(settings), Arc::<Stop>::default());
         let reads = Arc::new(Reads::new(Arc::clone(&settings), Part::new("store")));
         let clock = now.map_or_else(TokenClock::of_database, TokenClock::standing);
-        let started = start_at(&settings, &reads, Part::new("tokens"), &stop, clock, spawn);
-        let started = started.expect("threads can be started");
-        Alone { settings, vault: started.vault, stop, threads: started.threads }
+        let started = start(&settings, &reads, Part::new("tokens"), &stop, clock, spawn);
+        let (vault, threads) = started.expect("threads can be started");
+        Alone { settings, vault, stop, threads }
     }
 
     /// Does from now on what the node does that keeps housekeeping, as far as it needs no Kafka: changes are read as if they were

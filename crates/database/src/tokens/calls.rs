@@ -2,7 +2,7 @@
 
 use holdfast_engine::{Doing, Funded, Kept, LOCKS_SHOWN, SomeLocks, Vaulting, Wallets};
 use holdfast_messages::TokenEvent;
-use holdfast_postgres::tokens::{HoldError, StoredSelection};
+use holdfast_postgres::tokens::StoredSelection;
 use holdfast_tokens::{
     Balance, Consolidation, ConsolidationRequest, Fragmentation, Lease, Name, Refusal, Scope, SelectRequest,
     Selection, SpendRequest, Token, TokenId, TokenPage, TokenState, Transaction, check_lease, check_name,
@@ -16,16 +16,6 @@ use super::vault::{TokenVault, check_text, check_tokens};
 fn check_spender(spender: &Name) -> Result<(), Refusal> {
     check_name("the spender", spender)?;
     check_text("the spender", spender)
-}
-
-/// A refusal is an answer to whoever asked, and changes nothing.
-fn refused<T>(
-    error: HoldError,
-) -> Result<(Result<T, Refusal>, Option<TokenEvent>), holdfast_postgres::Error> {
-    match error {
-        HoldError::Refused(refusal) => Ok((Err(refusal), None)),
-        HoldError::Store(error) => Err(error),
-    }
 }
 
 impl Wallets for TokenVault {
@@ -42,13 +32,7 @@ impl Wallets for TokenVault {
         Box::pin(async move {
             check_tokens(&tokens)?;
             let told = self.clock.told();
-            let issued = self.changed(move |store| {
-                Ok(match store.issue_tokens(&tokens, told)? {
-                    Ok(event) => (Ok(()), Some(event)),
-                    Err(refusal) => (Err(refusal), None),
-                })
-            });
-            Ok(issued.await??)
+            Ok(self.changed(move |store| Ok(((), Some(store.issue_tokens(&tokens, told)??)))).await?)
         })
     }
 
@@ -61,17 +45,14 @@ impl Wallets for TokenVault {
             check_tokens(&produced)?;
             let told = self.clock.told();
             let updated = self.changed(move |store| {
-                let event = match store.update_tokens(&consumed, &produced, told)? {
-                    Ok(event) => event,
-                    Err(refusal) => return Ok((Err(refusal), None)),
-                };
+                let event = store.update_tokens(&consumed, &produced, told)??;
                 let counts = match &event {
                     Some(TokenEvent::Updated { consumed, produced, .. }) => (produced.len(), consumed.len()),
                     _ => (0, 0),
                 };
-                Ok((Ok(counts), event))
+                Ok((counts, event))
             });
-            Ok(updated.await??)
+            Ok(updated.await?)
         })
     }
 
@@ -128,13 +109,8 @@ impl Wallets for TokenVault {
         Box::pin(async move {
             check_lease(lease_ms)?;
             check_spender(&spender)?;
-            let told = self.clock.told();
-            let renewed =
-                self.changed(move |store| match store.renew_tokens(&spender, fence, lease_ms, told) {
-                    Ok((lease, event)) => Ok((Ok((spender.clone(), lease)), event)),
-                    Err(error) => refused(error),
-                });
-            let (spender, lease) = renewed.await??;
+            let (holder, told) = (spender.clone(), self.clock.told());
+            let lease = self.changed(move |store| store.renew_tokens(&holder, fence, lease_ms, told)).await?;
             let (cache, now) = (self.feed.cache(), self.clock.now());
             // Where the cache has seen the end already, the next claim on these tokens learns that they are held.
             drop(cache.selector.apply_renew(&spender, lease.fence, lease.expires_at, now));
@@ -146,11 +122,7 @@ impl Wallets for TokenVault {
         Box::pin(async move {
             check_spender(&spender)?;
             let told = self.clock.told();
-            let released = self.changed(move |store| match store.release_tokens(&spender, fence, told) {
-                Ok((freed, event)) => Ok((Ok(freed), event)),
-                Err(error) => refused(error),
-            });
-            Ok(released.await??)
+            Ok(self.changed(move |store| store.release_tokens(&spender, fence, told)).await?)
         })
     }
 

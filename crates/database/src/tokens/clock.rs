@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use holdfast_domain::ids::Millis;
 
-pub(super) enum TokenClock {
+pub(crate) enum TokenClock {
     /// What has passed since the start, and what to add to it.
     Database { started: Instant, offset: AtomicI64 },
     /// For tests: it is told.
@@ -14,7 +14,7 @@ pub(super) enum TokenClock {
 }
 
 impl TokenClock {
-    pub(super) fn of_database() -> TokenClock {
+    pub(crate) fn of_database() -> TokenClock {
         TokenClock::Database { started: Instant::now(), offset: AtomicI64::new(0) }
     }
 

@@ -41,6 +41,7 @@ mod workers;
 pub use paying::Funded;
 pub use vault::TokenVault;
 
+pub(crate) use clock::TokenClock;
 pub(crate) use gather::Gatherer;
 pub(crate) use keeper::Keeper;
 
@@ -54,7 +55,6 @@ use crate::node::StartError;
 use crate::reads::Reads;
 use crate::settings::NodeSettings;
 use crate::stop::Stop;
-use clock::TokenClock;
 
 /// Every bound of the shared vault.
 pub mod limits {
@@ -123,7 +123,7 @@ pub mod limits {
     pub const GONE_OUTSIDE_COUNTED: u32 = 10_000;
     /// Messages of `token-updates` in one transaction.
     pub const UPDATES_MAX: usize = 64;
-    /// How long a claim or a spend waits for a row that another has in worker. Callers of one statement wait together.
+    /// How long a claim or a spend waits for a row that another has in hand. Callers of one statement wait together.
     pub const ROW_WAIT: Duration = Duration::from_millis(100);
     /// Requests from which on another worker helps,
     pub const HELP_FROM: usize = 8;
@@ -131,7 +131,7 @@ pub mod limits {
     pub const HELP_AFTER: Duration = Duration::from_millis(2);
     /// The shortest time between two notifications of spends,
     pub const TELL_PAUSE: Duration = Duration::from_millis(5);
-    /// and how long others may have to wait for one while more spends are at worker.
+    /// and how long others may have to wait for one while more spends are at hand.
     pub const TELL_WITHIN: Duration = Duration::from_millis(20);
     /// Connections of a node that change tokens besides: issue, renew, release, update, and what a spender has.
     pub const CHANGERS_MAX: usize = 4;
@@ -176,31 +176,15 @@ impl Default for VaultSettings {
     }
 }
 
-/// A vault and its threads, which end when told so.
-pub(crate) struct StartedVault {
-    pub(crate) vault: TokenVault,
-    pub(crate) threads: Vec<JoinHandle<()>>,
-}
-
-/// Starts the vault of a node.
+/// Starts the vault of a node, and its threads, which end when told so.
 pub(crate) fn start(
-    settings: &Arc<NodeSettings>,
-    reads: &Arc<Reads>,
-    part: Arc<Part>,
-    stop: &Arc<Stop>,
-    spawn: impl Fn(&'static str, Box<dyn FnOnce() + Send>) -> Result<JoinHandle<()>, StartError>,
-) -> Result<StartedVault, StartError> {
-    start_at(settings, reads, part, stop, TokenClock::of_database(), spawn)
-}
-
-fn start_at(
     settings: &Arc<NodeSettings>,
     reads: &Arc<Reads>,
     part: Arc<Part>,
     stop: &Arc<Stop>,
     clock: TokenClock,
     spawn: impl Fn(&'static str, Box<dyn FnOnce() + Send>) -> Result<JoinHandle<()>, StartError>,
-) -> Result<StartedVault, StartError> {
+) -> Result<(TokenVault, Vec<JoinHandle<()>>), StartError> {
     let vault = TokenVault::new(settings, reads, part, clock);
     let mut threads = Vec::new();
     for _ in 0..limits::WORKERS {
@@ -211,5 +195,5 @@ fn start_at(
     threads.push(spawn("token changes", Box::new(move || listener.run()))?);
     let timer = vault.timer(stop);
     threads.push(spawn("token timer", Box::new(move || timer.run()))?);
-    Ok(StartedVault { vault, threads })
+    Ok((vault, threads))
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use holdfast_domain::tokens::why_reserved;
 use holdfast_messages::TokenEvent;
-use holdfast_postgres::tokens::StoredSelection;
+use holdfast_postgres::tokens::{HoldError, StoredSelection};
 use holdfast_postgres::{Error, Store};
 use holdfast_tokens::{Draws, Refusal, Scope, SelectRequest, Token, TokenId};
 
@@ -202,24 +202,28 @@ impl TokenVault {
         asked.map_err(|error| unread(&error))
     }
 
-    /// Has something changed, and tells everybody of it.
+    /// Has something changed, and tells everybody of it. A refusal is an answer to whoever asked, and changes nothing.
     pub(super) async fn changed<T: Send + 'static>(
         &self,
-        mut change: impl FnMut(&mut Store) -> Result<(T, Option<TokenEvent>), Error> + Send + 'static,
+        mut change: impl FnMut(&mut Store) -> Result<(T, Option<TokenEvent>), HoldError> + Send + 'static,
     ) -> Result<T, Refusal> {
         let changed = self.apart(move |vault| {
             vault.changes.write(|store| {
-                let (answer, event) = change(store)?;
+                let (answer, event) = match change(store) {
+                    Ok(changed) => changed,
+                    Err(HoldError::Refused(refusal)) => return Ok(Err(refusal)),
+                    Err(HoldError::Store(error)) => return Err(error),
+                };
                 if let Some(event) = event {
                     if let Err(refusal) = vault.feed.cache().follow(&event, vault.clock.now()) {
                         tracing::debug!(%refusal, "the cache of tokens could not follow a change");
                     }
                     store.tell_token_change();
                 }
-                Ok(answer)
+                Ok(Ok(answer))
             })
         });
-        changed.await?.map_err(|error| unread(&error))
+        changed.await?.map_err(|error| unread(&error))?
     }
 
     /// How many selects wait at this node.

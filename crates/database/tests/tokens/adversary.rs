@@ -152,7 +152,7 @@ fn a_lease_that_ended_is_lost_also_when_its_tokens_are_gone() {
         here.spend(SpendRequest::new("fast", vec![Output::new("b", 100)])).await.unwrap();
     });
     // As the keeper does, once the topic has it and its time is over.
-    world.database.sql().batch_execute(SENT).unwrap();
+    world.database.run(SENT);
     let gone = tidied(&world, Duration::from_secs(3_600));
     assert_eq!(gone.0.tokens, 1, "{gone:?}");
     let late = SpendRequest::new("slow", vec![Output::new("c", 1)]);
@@ -191,18 +191,14 @@ fn large_selections_elsewhere_are_no_burden() {
     let (runtime, here) = (runtime(), world.nodes[0].vault());
     runtime.block_on(here.issue(vec![Token::new("mine", "other", "EUR", 5)])).unwrap();
     // As other nodes have them: tokens that this node never looked at. There may be a thousand of these.
-    world
-        .database
-        .sql()
-        .batch_execute(
-            "INSERT INTO token_selection
+    world.database.run(
+        "INSERT INTO token_selection
                  (spender_tx_id, state, fence, body, amount, token_ids, created_at, expires_at, changed_at)
              SELECT 'large-' || s, 'HELD', nextval('token_fence'), gen_random_uuid(), 10000,
                  ARRAY(SELECT 'dust-' || s || '-' || n FROM generate_series(1, 10000) n),
                  hub_clock(), hub_clock() + interval '1 hour', hub_clock()
              FROM generate_series(1, 5) s",
-        )
-        .unwrap();
+    );
     let began = Instant::now();
     runtime.block_on(here.select(SelectRequest::new("s", wallet("other"), 5), 0)).unwrap();
     let first = began.elapsed();
@@ -407,7 +403,7 @@ fn a_shortfall_is_looked_at_twice() {
     runtime.block_on(vault.select(long, 0)).unwrap();
     // As after a lock was put back that had ended: nobody is told.
     let ended = "UPDATE token_selection SET expires_at = now(); UPDATE token_lock SET expires_at = now()";
-    world.database.sql().batch_execute(ended).unwrap();
+    world.database.run(ended);
     let all = SelectRequest { allow_shortfall: true, ..SelectRequest::new("next", wallet("a"), 100) };
     assert_eq!(runtime.block_on(vault.select(all, 0)).unwrap().sum, 11);
 }

@@ -125,17 +125,13 @@ fn a_node_that_is_far_behind_begins_anew() {
     let Some(world) = begun("tokens_behind") else { return };
     woken_by(&world, 1, || {
         // The release and the end of its change in one: nobody can read it, and only the gap tells of it.
-        world
-            .database
-            .sql()
-            .batch_execute(
-                "BEGIN;
+        world.database.run(
+            "BEGIN;
                  UPDATE token_lock SET spender_tx_id = NULL, expires_at = NULL WHERE spender_tx_id = 'holder';
                  UPDATE token_selection SET state = 'RELEASED' WHERE spender_tx_id = 'holder';
                  UPDATE token_progress SET removed_xid = pg_current_xact_id(), removed_no = 1;
                  COMMIT",
-            )
-            .unwrap();
+        );
     });
 }
 
@@ -203,7 +199,7 @@ fn what_happens_during_a_load_is_in_the_cache() {
          INSERT INTO token (token_id, wallet, token_type, currency, quantity, created_at)
          SELECT 'many-' || n, 'carol', 'token', 'EUR', 10, hub_clock() FROM generate_series(1, {TOKENS}) n"
     );
-    world.database.sql().batch_execute(&fill).unwrap();
+    world.database.run(&fill);
     let carol = Scope::wallet("carol", "EUR");
     let over = Arc::new(AtomicBool::new(false));
     let (vault, owner, end) = (world.nodes[0].vault().clone(), carol.clone(), Arc::clone(&over));

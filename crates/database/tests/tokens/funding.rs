@@ -105,14 +105,10 @@ fn long_holds_do_not_keep_others_from_paying() {
         }
     });
     // What the step does: holds without an end.
-    world
-        .database
-        .sql()
-        .batch_execute(
-            "UPDATE token_selection SET expires_at = 'infinity', payee_wallet = 'bob';
+    world.database.run(
+        "UPDATE token_selection SET expires_at = 'infinity', payee_wallet = 'bob';
          UPDATE token_lock SET expires_at = 'infinity' WHERE spender_tx_id IS NOT NULL",
-        )
-        .unwrap();
+    );
     world.at(NOW + 300_001);
     runtime().block_on(async {
         let mut refused = 0;

@@ -11,14 +11,10 @@ use holdfast_log::{FileSystem, SimFs};
 use holdfast_store::files_of;
 
 use crate::history::{checkpoint, files, lived_in, round, sound};
-use crate::support::{self, DATA, PAYEE, PAYER, START, TestClock, TestHub, asked, decided, open, prepare};
+use crate::support::{self, DATA, PAYEE, PAYER, START, TestClock, asked, decided, prepare, reopen};
 
 fn start(fs: &SimFs) -> Hub {
     support::start(fs, TestClock::new(), HubOptions::default())
-}
-
-fn reopen(fs: &SimFs) -> TestHub {
-    open(fs, &TestClock::new(), HubOptions::default()).unwrap()
 }
 
 /// Waits for the end of a backup.

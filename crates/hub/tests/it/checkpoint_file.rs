@@ -12,8 +12,8 @@ pub(crate) const ACCOUNT: u32 = 3;
 pub(crate) const OPEN: u32 = 7;
 pub(crate) const RUN: u32 = 8;
 
-/// Takes a checkpoint apart, lets `change` at each chunk, and puts it together with right checksums.
-pub(crate) fn rewrite(fs: &SimFs, file: &Path, mut change: impl FnMut(u32, &mut Vec<u8>)) {
+/// Takes a checkpoint apart, lets `change` at each chunk of that tag, and puts it together with right checksums.
+pub(crate) fn rewrite(fs: &SimFs, file: &Path, wanted: u32, mut change: impl FnMut(&mut Vec<u8>)) {
     let bytes = fs.bytes_of(file).unwrap();
     let seed = crc32c::crc32c(&LOG_ID.0);
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
@@ -24,7 +24,9 @@ pub(crate) fn rewrite(fs: &SimFs, file: &Path, mut change: impl FnMut(u32, &mut 
         if tag == u32::MAX {
             payload = parts.to_le_bytes().to_vec();
         } else {
-            change(tag, &mut payload);
+            if tag == wanted {
+                change(&mut payload);
+            }
             let mut rest = payload.as_slice();
             while let Some((length, after)) = rest.split_first_chunk::<4>() {
                 rest = &after[u32::from_le_bytes(*length) as usize..];

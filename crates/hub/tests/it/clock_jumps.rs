@@ -6,14 +6,14 @@ use holdfast_engine::clock::Clock;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{Status, Turn};
 
-use crate::support::{PAYEE, PAYER, START, in_business, open, prepare};
+use crate::support::{PAYEE, PAYER, START, in_business, open, pay, prepare};
 
 const HOUR: i64 = 3_600_000;
 
 #[test]
 fn a_jump_forward_expires_nothing_until_it_is_confirmed() {
     let (_, clock, mut hub) = in_business(1_000);
-    hub.frame(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]).unwrap();
+    hub.frame(&[pay(1)]).unwrap();
     clock.set_by(HOUR);
     assert_eq!(hub.turn(), Turn::Idle);
     assert!(matches!(hub.status(), Status::ClockSuspect(_)));
@@ -31,9 +31,9 @@ fn a_jump_forward_expires_nothing_until_it_is_confirmed() {
 fn a_clock_that_comes_back_heals_by_itself() {
     let (_, clock, mut hub) = in_business(1_000);
     clock.set_by(-HOUR);
-    assert!(hub.frame(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]).is_err());
+    assert!(hub.frame(&[pay(1)]).is_err());
     clock.set_by(HOUR);
-    hub.frame(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]).unwrap();
+    hub.frame(&[pay(1)]).unwrap();
     assert_eq!(hub.status(), Status::Ready);
 }
 
@@ -50,9 +50,9 @@ fn a_clock_far_behind_the_log_is_refused_at_start() {
 fn a_frame_is_never_stamped_before_the_last() {
     let (_, clock, mut hub) = in_business(1_000);
     clock.set_by(-5_000);
-    hub.frame(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]).unwrap();
+    hub.frame(&[pay(1)]).unwrap();
     assert_eq!(hub.core().last_time(), START);
     clock.pass(6_000);
-    hub.frame(&[prepare(PAYER, PAYEE, 2, 1, START + 60_000)]).unwrap();
+    hub.frame(&[pay(2)]).unwrap();
     assert_eq!(hub.core().last_time(), START + 1_000);
 }

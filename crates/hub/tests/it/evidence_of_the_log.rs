@@ -8,7 +8,7 @@ use holdfast_hub::{OpenError, log_folder, store_folder};
 use holdfast_log::{FileSystem, LogError, SimFs};
 
 use crate::history::contents;
-use crate::support::{DATA, PAYEE, PAYER, START, TestClock, fulfil, in_business, open, prepare};
+use crate::support::{DATA, PAYEE, TestClock, fulfil, in_business, open, pay};
 
 /// Puts files back as they were.
 fn put_back(fs: &SimFs, folder: &Path, files: &[(PathBuf, Vec<u8>)]) {
@@ -20,7 +20,7 @@ fn put_back(fs: &SimFs, folder: &Path, files: &[(PathBuf, Vec<u8>)]) {
 /// A hub with one payment under way, ended cleanly.
 fn hub_with_a_payment() -> (SimFs, std::sync::Arc<TestClock>) {
     let (fs, clock, mut hub) = in_business(1_000);
-    hub.frame(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]).unwrap();
+    hub.frame(&[pay(1)]).unwrap();
     assert!(hub.writer.end_by_hand());
     (fs, clock)
 }
@@ -75,7 +75,7 @@ fn the_store_of_a_sibling_is_refused() {
     let of_sibling = contents(&fs, &store);
     put_back(&fs, &store, &common.0);
     put_back(&fs, &log, &common.1);
-    lives_on(&fs, &clock, prepare(PAYER, PAYEE, 2, 1, START + 60_000));
+    lives_on(&fs, &clock, pay(2));
     put_back(&fs, &store, &of_sibling);
     let error = open(&fs, &clock, HubOptions::default()).err().expect("refused");
     assert!(matches!(error, OpenError::OtherPast { .. }), "{error}");

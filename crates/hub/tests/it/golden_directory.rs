@@ -144,13 +144,7 @@ fn a_file_of_a_later_version_is_refused_by_name() {
         .contains(".ckp has format version 2")
     );
     // The progress in it has a version of its own, behind the part's length.
-    refused(|fs| {
-        rewrite(fs, &checkpoint, |tag, payload| {
-            if tag == PROGRESS {
-                payload[4] = 2;
-            }
-        });
-    });
+    refused(|fs| rewrite(fs, &checkpoint, PROGRESS, |payload| payload[4] = 2));
     let run = files(&fs, "store/ids", ".run").remove(0);
     let said = refused(|fs| {
         patch(fs, &run, |bytes| {

@@ -6,12 +6,11 @@ use holdfast_engine::Refusal;
 use holdfast_hub::limits::HubOptions;
 use holdfast_hub::{Status, Turn};
 
-use crate::support::{PAYEE, PAYER, START, in_business, open, prepare, start, submission};
+use crate::support::{in_business, open, pay, start, submitted};
 
 #[test]
 fn a_failed_sync_answers_unknown_and_then_refuses() {
     let (fs, clock, mut hub) = in_business(1_000);
-    let pay = |id| prepare(PAYER, PAYEE, id, 1, START + 60_000);
     hub.frame(&[pay(1)]).unwrap();
     let waiting = hub.submit(&[pay(2)]).unwrap();
     fs.fail_next_sync();
@@ -34,7 +33,7 @@ fn a_failed_sync_answers_unknown_and_then_refuses() {
 #[test]
 fn a_question_that_waited_is_not_answered_from_undurable_state() {
     let (fs, _, mut hub) = in_business(1_000);
-    let waiting = hub.submit(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]).unwrap();
+    let waiting = hub.submit(&[pay(1)]).unwrap();
     fs.fail_next_write();
     assert_eq!(hub.turn(), Turn::Stopped);
     assert!(waiting.recv().unwrap().is_err());
@@ -53,8 +52,7 @@ fn a_failed_log_leaves_no_checkpoint_ahead_of_it() {
     drop(by_hand);
     let hub = start(&fs, clock.clone(), HubOptions::default());
     fs.fail_syncs_of(|path| path.extension().is_some_and(|kind| kind == "seg"));
-    let (pay, answer) = submission(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]);
-    hub.handle().submit(pay).unwrap();
+    let answer = submitted(&hub.handle(), &[pay(1)]);
     assert!(matches!(answer.recv().unwrap(), Err(Refusal::Unknown(_))));
     hub.stop();
     for seed in 0..50 {

@@ -13,7 +13,7 @@ use holdfast_log::{FileSystem, FrameBuf, FrameHeader, Log, SegmentLog, SimFs};
 use crate::checkpoint_file::{PROGRESS, reseal, rewrite};
 use crate::history::{check, checkpoint, files, lived_in, sound};
 use crate::support::{
-    DATA, LOG_ID, PAYEE, PAYER, START, TestClock, in_business, open, prepare, small_segments,
+    DATA, LOG_ID, PAYEE, PAYER, START, TestClock, in_business, open, pay, prepare, reopen, small_segments,
 };
 
 /// Writes a frame past the hub, as a program with other ideas would.
@@ -54,7 +54,7 @@ fn another_running_hash_stops_the_replay_with_offset_and_versions() {
 #[test]
 fn a_record_that_cannot_be_read_names_its_place() {
     let fs = SimFs::new(1);
-    drop(open(&fs, &TestClock::new(), HubOptions::default()).unwrap());
+    drop(reopen(&fs));
     append(&fs, of_our_rules, &[200; 64]);
     let error = refused(&fs);
     assert!(
@@ -67,7 +67,7 @@ fn a_record_that_cannot_be_read_names_its_place() {
 fn a_frame_with_unknown_options_or_a_wrong_count_is_not_decided() {
     for (count, options, says) in [(1, 2, "options"), (2, 0, "number of records")] {
         let fs = SimFs::new(1);
-        drop(open(&fs, &TestClock::new(), HubOptions::default()).unwrap());
+        drop(reopen(&fs));
         append(&fs, |at| FrameHeader { count, options, ..of_our_rules(at) }, &a_prepare(1));
         let error = refused(&fs);
         assert!(matches!(error, OpenError::Replay(ReplayError::StrangeFrame { offset: 0, .. })), "{error}");
@@ -88,7 +88,7 @@ fn a_log_without_its_first_segment_is_not_replayed() {
     let mut id = 0;
     while segments().len() < 2 {
         id += 1;
-        hub.frame(&[prepare(PAYER, PAYEE, id, 1, START + 60_000)]).unwrap();
+        hub.frame(&[pay(id)]).unwrap();
     }
     drop(hub);
     fs.remove(&folder.join(&segments()[0])).unwrap();
@@ -120,7 +120,7 @@ fn of_other_rules(base_offset: u64, running_hash: [u8; 32]) -> FrameHeader {
 
 fn a_prepare(id: u128) -> Vec<u8> {
     let mut payload = Vec::new();
-    records::write(&prepare(PAYER, PAYEE, id, 1, START + 60_000), &mut payload);
+    records::write(&pay(id), &mut payload);
     payload
 }
 
@@ -131,12 +131,10 @@ fn stopped_under_other_rules() -> SimFs {
     checkpoint(&mut hub);
     drop(hub);
     let newest = files(&fs, "store/checkpoints", ".ckp").pop().unwrap();
-    rewrite(&fs, &newest, |tag, payload| {
-        if tag == PROGRESS {
-            // Another history leads to another hash.
-            payload[CHAIN] ^= 1;
-            payload[RULES..RULES + 4].copy_from_slice(&99_u32.to_le_bytes());
-        }
+    rewrite(&fs, &newest, PROGRESS, |payload| {
+        // Another history leads to another hash.
+        payload[CHAIN] ^= 1;
+        payload[RULES..RULES + 4].copy_from_slice(&99_u32.to_le_bytes());
     });
     fs
 }
@@ -146,7 +144,7 @@ fn after_a_clean_stop_other_rules_take_over_without_a_replay() {
     let (fs, clock) = (stopped_under_other_rules(), TestClock::new());
     for id in [70_000, 70_001] {
         let mut hub = open(&fs, &clock, HubOptions::default()).unwrap();
-        hub.frame(&[prepare(PAYER, PAYEE, id, 1, START + 60_000)]).unwrap();
+        hub.frame(&[pay(id)]).unwrap();
         assert!(hub.row(1_005).is_some() && hub.row(id).is_some());
         // A kill: what was decided since is replayed, under the rules that decided it.
         drop(hub);
@@ -156,7 +154,7 @@ fn after_a_clean_stop_other_rules_take_over_without_a_replay() {
 #[test]
 fn after_a_kill_other_rules_refuse_and_name_both_versions() {
     let fs = stopped_under_other_rules();
-    let hub = open(&fs, &TestClock::new(), HubOptions::default()).unwrap();
+    let hub = reopen(&fs);
     let (chain, end) = (hub.core().chain(), hub.core().end());
     drop(hub);
     // One frame more of the other program. What it decided would show only in the next one's hash.
@@ -196,9 +194,9 @@ fn verify_begins_with_the_checkpoint_of_the_upgrade() {
     let fs = SimFs::new(1);
     drop(lived_in(&fs));
     // The last frame of the beginning says that rules 99 decided it, and was decided by them.
-    let mut hub = open(&fs, &TestClock::new(), HubOptions::default()).unwrap();
+    let mut hub = reopen(&fs);
     let mut other = hub.core().chain();
-    hub.frame(&[prepare(PAYER, PAYEE, 60_000, 1, START + 60_000)]).unwrap();
+    hub.frame(&[pay(60_000)]).unwrap();
     let end = hub.core().end();
     drop(hub);
     other[0] ^= 1;
@@ -211,11 +209,7 @@ fn verify_begins_with_the_checkpoint_of_the_upgrade() {
     reseal(&mut bytes);
     let file = older[0].with_file_name(format!("{:020}.ckp", end + 1));
     fs.put(&file, &bytes);
-    rewrite(&fs, &file, |tag, payload| {
-        if tag == PROGRESS {
-            payload[8..16].copy_from_slice(&(end + 1).to_le_bytes());
-        }
-    });
+    rewrite(&fs, &file, PROGRESS, |payload| payload[8..16].copy_from_slice(&(end + 1).to_le_bytes()));
     let verified = sound(&fs);
     assert_eq!((verified.beginning, verified.began_at), (Beginning::OtherRules(99), end + 1));
 }

@@ -9,7 +9,7 @@ use holdfast_hub::limits::{CLOCK_LOOK_EVERY, HubOptions};
 use holdfast_hub::{Hub, HubHandle, Status, Submission};
 use holdfast_log::SimFs;
 
-use crate::support::{self, PAYEE, PAYER, START, TestClock, asked, in_business, prepare, submission};
+use crate::support::{self, TestClock, asked, in_business, pay, submission};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -57,7 +57,7 @@ fn a_writer_that_dies_leaves_nobody_waiting() {
     let handle = hub.handle();
     handle.ask(Box::new(|_| panic!("a broken invariant, for this test"))).unwrap();
     wait_for(&handle, "stopped", |status| matches!(status, Status::Stopped(_)));
-    let (late, _answer) = submission(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]);
+    let (late, _answer) = submission(&[pay(1)]);
     assert!(matches!(handle.submit(late), Err(Refusal::Closed(_))));
     hub.stop();
 }
@@ -67,11 +67,11 @@ fn a_journal_that_dies_leaves_nobody_waiting() {
     let hub = start(&SimFs::new(1), &TestClock::new());
     let handle = hub.handle();
     // Answers are called on the journal's thread: this one takes it down.
-    let records = Sealed::of(&[prepare(PAYER, PAYEE, 1, 1, START + 60_000)]);
+    let records = Sealed::of(&[pay(1)]);
     let dies = Submission::new(records, Box::new(|_| panic!("a broken invariant, for this test")));
     handle.submit(dies).unwrap();
     wait_for(&handle, "stopped", |status| matches!(status, Status::Stopped(_)));
-    let (late, answer) = submission(&[prepare(PAYER, PAYEE, 2, 1, START + 60_000)]);
+    let (late, answer) = submission(&[pay(2)]);
     match handle.submit(late) {
         Err(Refusal::Closed(_)) => {}
         other => panic!("a hub without a journal took a command: {other:?}"),

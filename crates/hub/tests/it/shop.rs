@@ -26,7 +26,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::history::sound;
 use crate::support::{
-    self, PAYEE, PAYER, decided, funds_in, in_time, start_now, submission, two_participants, usd,
+    self, PAYEE, PAYER, decided, funds_in, in_time, start_now, submission, submitted, two_participants, usd,
 };
 
 pub(crate) fn whole(number: u64) -> Whole {
@@ -373,8 +373,7 @@ fn the_last_outcomes_are_heard_before_the_end() {
         let mut events = shop.listen();
         let go_on = hold_up(&handle);
         let checkout = CheckoutOrder { order: id("o"), deadline_ms: 1_000, key: None, chosen: None };
-        let (last, answer) = submission(&[asked(ShopCommand::Checkout(checkout))]);
-        handle.submit(last).unwrap();
+        let answer = submitted(&handle, &[asked(ShopCommand::Checkout(checkout))]);
         let ending = std::thread::spawn(move || drop(hub));
         while handle.submit(submission(&[]).0).is_ok() {
             tokio::task::yield_now().await;
@@ -398,29 +397,19 @@ fn a_checkout_that_ends_with_the_wait_is_told_as_it_ended() {
     let (hub, shop) = running(&SimFs::new(8));
     let handle = hub.handle();
     on_one_thread(async {
+        fill_with_payment_outside(&shop).await;
+        order(&shop, "p", "u").await;
         for (order_name, said, end) in [
             ("o", Said::Taken, CheckoutAnswer::Paid { tr: TrNum::FIRST }),
             ("p", Said::Refused, CheckoutAnswer::Failed { tr: TrNum::FIRST, why: Why::Pay }),
         ] {
-            if order_name == "o" {
-                fill(&shop, 0, 5).await;
-                shop.set_outside(PAY).await.unwrap();
-            } else {
-                order(&shop, order_name, "u").await;
-            }
-            let mut events = shop.listen();
-            let wait = Duration::from_secs(60);
-            let request = CheckoutRequest { wait_ms: Some(60_000), ..CheckoutRequest::new(id(order_name)) };
-            let waiting = checking_out(&shop, request);
-            events.next().await.unwrap().unwrap();
-            waits(&shop).await;
+            let waiting = waits_for(&shop, order_name).await;
             let go_on = hold_up(&handle);
             let answer = ShopCommand::Answer { key: first(order_name), side: Side::Pay, said };
-            let (answer, answered) = submission(&[asked(answer)]);
-            handle.submit(answer).unwrap();
+            let answered = submitted(&handle, &[asked(answer)]);
             // A turn runs so many questions at most, and then its frame: the look comes in a later turn.
             (0..QUESTIONS_PER_TURN_MAX).for_each(|_| handle.ask(Box::new(|_| ())).unwrap());
-            let_pass(wait).await;
+            let_pass(WAIT).await;
             drop(go_on);
             assert_eq!(waiting.await.unwrap(), Ok(end));
             assert!(answered.recv().unwrap().is_ok());
@@ -428,21 +417,19 @@ fn a_checkout_that_ends_with_the_wait_is_told_as_it_ended() {
     });
 }
 
-/// A caller of order `o`, whose payment is outside, that waits for its end.
-async fn waits_for_o(shop: &HubShop, wait: Duration) -> JoinHandle<Result<CheckoutAnswer, ShopError>> {
-    let mut events = fill_with_payment_outside(shop).await;
-    let wait_ms = u32::try_from(wait.as_millis()).ok();
-    let request = CheckoutRequest { wait_ms, ..CheckoutRequest::new(id("o")) };
-    let waiting = checking_out(shop, request);
-    events.next().await.unwrap().unwrap();
-    waits(shop).await;
-    waiting
-}
+/// How long those wait for whom time is let pass.
+const WAIT: Duration = Duration::from_secs(60);
 
-/// Answers go out in their order: when this one is here, the caller before it has its own, and waits.
-async fn waits(shop: &HubShop) {
+/// A caller of that order, whose payment is outside, that waits for its end.
+async fn waits_for(shop: &HubShop, name: &str) -> JoinHandle<Result<CheckoutAnswer, ShopError>> {
+    let mut events = shop.listen();
+    let wait_ms = u32::try_from(WAIT.as_millis()).ok();
+    let waiting = checking_out(shop, CheckoutRequest { wait_ms, ..CheckoutRequest::new(id(name)) });
+    events.next().await.unwrap().unwrap();
+    // Answers go out in their order: when this one is here, the caller before it has its own, and waits.
     done(shop, ShopCommand::AddFunds { user: id("u"), amount: Whole::ZERO }).await;
     some_turns().await;
+    waiting
 }
 
 fn on_one_thread(work: impl Future<Output = ()>) {
@@ -470,16 +457,15 @@ fn a_checkout_that_ends_after_the_last_look_is_told_as_it_ended() {
     let (hub, shop) = running(&SimFs::new(10));
     let handle = hub.handle();
     on_one_thread(async {
-        let wait = Duration::from_secs(60);
-        let waiting = waits_for_o(&shop, wait).await;
+        fill_with_payment_outside(&shop).await;
+        let waiting = waits_for(&shop, "o").await;
         let go_on = hold_up(&handle);
-        let_pass(wait).await;
+        let_pass(WAIT).await;
         drop(go_on);
         // From here on this thread does not let the caller go on. Its look comes first, then this one, then the answer.
         drop(hold_up(&handle));
         let answer = ShopCommand::Answer { key: first("o"), side: Side::Pay, said: Said::Taken };
-        let (answer, answered) = submission(&[asked(answer)]);
-        handle.submit(answer).unwrap();
+        let answered = submitted(&handle, &[asked(answer)]);
         answered.recv().unwrap().unwrap();
         assert_eq!(waiting.await.unwrap().unwrap(), CheckoutAnswer::Paid { tr: TrNum::FIRST });
     });
@@ -491,11 +477,11 @@ fn who_cannot_look_any_more_is_told_that_it_was_tried() {
     let (hub, shop) = running(&SimFs::new(11));
     let handle = hub.handle();
     on_one_thread(async {
-        let wait = Duration::from_secs(60);
-        let waiting = waits_for_o(&shop, wait).await;
+        fill_with_payment_outside(&shop).await;
+        let waiting = waits_for(&shop, "o").await;
         let go_on = hold_up(&handle);
         while handle.ask(Box::new(|_| ())).is_ok() {}
-        let_pass(wait).await;
+        let_pass(WAIT).await;
         let told = waiting.await.unwrap();
         assert!(matches!(told, Ok(CheckoutAnswer::Open { waits, .. }) if waits.sides == PAY), "{told:?}");
         drop(go_on);
@@ -516,25 +502,20 @@ fn who_waited_for_an_order_is_not_told_of_the_one_in_its_place() {
         let go_on = hold_up(&handle);
         let mut waiting = Box::pin(shop.checkout(CheckoutRequest::new(id("0"))));
         // It is submitted now, and comes first.
-        let submitted =
+        let is_pending =
             std::future::poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context).is_pending()));
-        assert!(submitted.await);
+        assert!(is_pending.await);
         let checkout = CheckoutOrder { order: id("0"), deadline_ms: 1_000, key: None, chosen: None };
-        let (rest, decided) = submission(&[
-            asked(ShopCommand::Cancel { order: id("0") }),
-            asked(ShopCommand::Answer { key: first("0"), side: Side::Pay, said: Said::Undone }),
-            asked(ShopCommand::SetOutside { outside: Sides::NONE }),
-            asked(ShopCommand::InitOrders {
-                first: 0,
-                count: 1,
-                items: 1,
-                users: 1,
-                price: whole(1),
-                seed: 1,
-            }),
-            asked(ShopCommand::Checkout(checkout)),
-        ]);
-        handle.submit(rest).unwrap();
+        let anew =
+            ShopCommand::InitOrders { first: 0, count: 1, items: 1, users: 1, price: whole(1), seed: 1 };
+        let rest = [
+            ShopCommand::Cancel { order: id("0") },
+            ShopCommand::Answer { key: first("0"), side: Side::Pay, said: Said::Undone },
+            ShopCommand::SetOutside { outside: Sides::NONE },
+            anew,
+            ShopCommand::Checkout(checkout),
+        ];
+        let decided = submitted(&handle, &rest.map(asked));
         drop(go_on);
         let told = waiting.await.unwrap();
         assert!(matches!(told, CheckoutAnswer::Open { tr: TrNum::FIRST, .. }), "{told:?}");

@@ -71,8 +71,8 @@ async fn all_at_once(hub: &HubHandle, orders: Vec<OrderId>) -> (usize, usize) {
         crowd.spawn(async move { hub.shop().checkout(CheckoutRequest::new(order)).await.unwrap() });
     }
     let (mut paid, mut refused) = (0, 0);
-    while let Some(answer) = crowd.join_next().await {
-        match answer.unwrap() {
+    for answer in crowd.join_all().await {
+        match answer {
             CheckoutAnswer::Paid { .. } => paid += 1,
             CheckoutAnswer::Failed { why: Why::Pay, .. } => refused += 1,
             other => panic!("{other:?}"),
@@ -215,8 +215,8 @@ fn one_order_asked_for_by_many_at_once_is_paid_once() {
             crowd.spawn(async move { hub.shop().checkout(CheckoutRequest::new(order)).await.unwrap() });
         }
         let mut paid = 0;
-        while let Some(answer) = crowd.join_next().await {
-            match answer.unwrap() {
+        for answer in crowd.join_all().await {
+            match answer {
                 CheckoutAnswer::Paid { tr } => paid += u32::from(tr == TrNum::FIRST),
                 CheckoutAnswer::AlreadyPaid { .. } => {}
                 other => panic!("{other:?}"),

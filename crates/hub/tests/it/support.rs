@@ -72,6 +72,11 @@ pub(crate) fn open(fs: &SimFs, clock: &Arc<TestClock>, options: HubOptions) -> R
     Ok(by_hand(opened(fs)?, clock.clone(), options))
 }
 
+/// A hub on that disk, with a clock of its own.
+pub(crate) fn reopen(fs: &SimFs) -> TestHub {
+    open(fs, &TestClock::new(), HubOptions::default()).unwrap()
+}
+
 fn opened(fs: &SimFs) -> Result<Opened, OpenError> {
     Opened::open(Arc::new(fs.clone()), Path::new(DATA), small_segments(), LOG_ID)
 }
@@ -94,11 +99,16 @@ pub(crate) fn start_now(fs: &SimFs) -> Hub {
     start(fs, Arc::new(SystemClock::new()), HubOptions::default())
 }
 
-/// What a running hub has decided about these.
-pub(crate) fn decided(hub: &HubHandle, commands: &[Command]) -> Vec<Outcome> {
+/// Puts commands in line at a running hub; where its answer comes.
+pub(crate) fn submitted(hub: &HubHandle, commands: &[Command]) -> mpsc::Receiver<Answered> {
     let (submission, answer) = submission(commands);
     hub.submit(submission).unwrap();
-    answer.recv().unwrap().unwrap()
+    answer
+}
+
+/// What a running hub has decided about these.
+pub(crate) fn decided(hub: &HubHandle, commands: &[Command]) -> Vec<Outcome> {
+    submitted(hub, commands).recv().unwrap().unwrap()
 }
 
 /// What a running hub says to a question between two frames.
@@ -230,6 +240,11 @@ pub(crate) fn prepare(
         funding: None,
     };
     Command::Prepare(prepare.hashed())
+}
+
+/// A payment of 1 from the payer to the payee.
+pub(crate) fn pay(id: u128) -> Command {
+    prepare(PAYER, PAYEE, id, 1, START + 60_000)
 }
 
 pub(crate) fn fulfil(by: ParticipantId, id: u128) -> Command {

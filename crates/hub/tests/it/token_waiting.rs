@@ -48,9 +48,7 @@ fn one_token_of_100_serves_100_payments_of_1() {
         vault.issue(vec![Token::new("hundred", "alice", "EUR", 100)]).await.unwrap();
         let mut payments = JoinSet::new();
         (0..100).for_each(|number| drop(payments.spawn(pay(vault.clone(), number))));
-        while let Some(paid) = payments.join_next().await {
-            paid.unwrap().unwrap();
-        }
+        payments.join_all().await.into_iter().for_each(|paid| paid.unwrap());
     });
     assert_eq!(vault.balance(&alice()).unwrap().total, 0);
     assert_eq!(vault.balance(&Scope::wallet("bob", "EUR")).unwrap().tokens, 100);
@@ -89,9 +87,7 @@ fn whoever_hangs_up_leaves_nothing_behind() {
                 tokio::time::timeout(patience, vault.select(request, 20_000)).await.is_ok()
             });
         }
-        while let Some(done) = calls.join_next().await {
-            done.unwrap();
-        }
+        calls.join_all().await;
         // What was decided for somebody who had gone ends with its lease; nothing else may be held.
         let all = vault.select(request("all", 50), 30_000).await.unwrap();
         assert_eq!(all.sum, 50);
@@ -177,9 +173,7 @@ fn the_index_follows_frames_and_spends_of_any_size() {
             let (vault, tokens) = (vault.clone(), page(number));
             issues.spawn(async move { vault.issue(tokens).await });
         }
-        while let Some(issued) = issues.join_next().await {
-            issued.unwrap().unwrap();
-        }
+        issues.join_all().await.into_iter().for_each(|issued| issued.unwrap());
         assert_eq!(vault.balance(&alice()).unwrap().free, 30_000);
         let mut all = request("many", 10_000);
         all.max_inputs = Some(10_000);

@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use holdfast_hub::limits::HubOptions;
 use holdfast_hub::verify::{Advice, VerifyError};
 use holdfast_log::{FileSystem, SimFs};
 
 use crate::checkpoint_file::{ACCOUNT, OPEN, PROGRESS, RUN, reseal, reseal_block, rewrite};
 use crate::history::{check, checkpoint, contents, files, lived_in, patch, round, sound};
-use crate::support::{DATA, TestClock, open};
+use crate::support::{DATA, reopen};
 
 /// A directory as a killed hub leaves it.
 fn killed() -> SimFs {
@@ -66,7 +65,7 @@ fn a_directory_passes_after_merges_and_restarts_too() {
         checkpoint(&mut hub);
     }
     drop(hub);
-    let hub = open(&fs, &TestClock::new(), HubOptions::default()).unwrap();
+    let hub = reopen(&fs);
     assert!(hub.core().store().id_runs() < 20, "runs were merged");
     drop(hub);
     sound(&fs);
@@ -132,17 +131,9 @@ fn missing_swapped_and_short_files_are_found() {
 #[test]
 fn what_a_checkpoint_says_is_compared_though_its_checksums_are_right() {
     let newest = files(&killed(), "store/checkpoints", ".ckp").pop().unwrap();
-    let untouched = found(|fs| rewrite(fs, &newest, |_, _| {}));
+    let changed = |wanted: u32, change: fn(&mut Vec<u8>)| found(|fs| rewrite(fs, &newest, wanted, change));
+    let untouched = changed(PROGRESS, |_| {});
     assert!(untouched.is_empty(), "{untouched:?}");
-    let changed = |wanted: u32, change: fn(&mut Vec<u8>)| {
-        found(|fs| {
-            rewrite(fs, &newest, |tag, payload| {
-                if tag == wanted {
-                    change(payload)
-                }
-            })
-        })
-    };
     // The value of the first account, behind number, participant, currency, kind and flag.
     let richer = changed(ACCOUNT, |payload| payload[4 + 13] ^= 1);
     only_in(&richer, &newest, "account 1 is");

@@ -33,7 +33,7 @@ impl Store {
     }
 
     /// Cancels up to `max` checkouts of a shard whose deadline has passed, and asks again for as many that were put off; the claim is one of
-    /// [`Source::deadline`](crate::Source::deadline) with that shard.
+    /// [`Source::Deadline`](crate::Source::Deadline) with that shard.
     ///
     /// # Errors
     /// As [`Store::transfers`]. A scan that others were in the way of is simply done again.

@@ -121,7 +121,7 @@ impl Store {
     pub fn pass_to(&mut self, topic: Topic, offsets: &[u64]) -> Result<(), Error> {
         for (partition, next) in (0..).zip(offsets.iter().copied()) {
             let passed = (0..self.settings.attempts_max).find_map(|_| {
-                let claimed = self.claim(&Source::consumer(topic, partition));
+                let claimed = self.claim(&Source::Consumer(topic, partition));
                 let claim = match claimed {
                     Ok(claim) if claim.offset < next => claim,
                     Ok(_) => return Some(Ok(())),

@@ -58,7 +58,7 @@ fn what_an_older_outbox_holds_is_sent() {
     )
     .unwrap();
     let mut store = world.store();
-    let claim = store.claim(&Source::consumer(Topic::Transfers, 0)).unwrap();
+    let claim = store.claim(&Source::Consumer(Topic::Transfers, 0)).unwrap();
     let rows = store.unsent(&claim, 10).unwrap();
     let told: Vec<_> = rows.iter().map(|row| (row.number, row.topic, &*row.key, &row.value[..])).collect();
     assert_eq!(

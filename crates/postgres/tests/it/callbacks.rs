@@ -62,7 +62,7 @@ impl PostOffice {
 }
 
 fn claims(store: &mut Store) -> Vec<Claim> {
-    (0..8).map(|shard| store.claim(&Source::callback(shard)).unwrap()).collect()
+    (0..8).map(|shard| store.claim(&Source::Callback(shard)).unwrap()).collect()
 }
 
 /// Endpoints of every kind.

@@ -49,7 +49,7 @@ fn every_row_of_a_try_that_is_changed_by_hand_breaks_it() {
 fn steps_that_overwrite_rows_hash_them() {
     let Some(world) = World::new() else { return };
     let mut store = world.store();
-    let claim = store.claim(&Source::consumer(Topic::TokenUpdates, 0)).unwrap();
+    let claim = store.claim(&Source::Consumer(Topic::TokenUpdates, 0)).unwrap();
     let token = Token::new("a", "alice", "EUR", 1);
     let update = TokenUpdate { trace: TraceId::NOBODY, consumed: vec!["b".into()], produced: vec![token] };
     for offset in 0..2 {

@@ -119,13 +119,13 @@ fn a_zombie_writes_nothing() {
     node.ask(&[prepare(100, 1, 2, 1, FAR)]);
     let mut heir = world.store();
     let zombie = node.transfers.claim;
-    let claim = heir.claim(&Source::consumer(Topic::Transfers, 0)).unwrap();
+    let claim = heir.claim(&Source::Consumer(Topic::Transfers, 0)).unwrap();
     assert_eq!((claim.epoch, claim.offset), (zombie.epoch + 1, 1));
     for shard in 0..8 {
-        heir.claim(&Source::timeout(shard)).unwrap();
+        heir.claim(&Source::Timeout(shard)).unwrap();
     }
     let position = node.positions[0].claim;
-    heir.claim(&Source::consumer(Topic::Position, 0)).unwrap();
+    heir.claim(&Source::Consumer(Topic::Position, 0)).unwrap();
     world.set_clock(FAR + 1);
     let before = world.snapshot();
     let later = |old: &Incoming<TransferMessage>| Incoming { offset: old.offset + 1, ..old.clone() };
@@ -153,7 +153,7 @@ fn a_claim_waits_for_the_owners_transaction() {
             let mut store = world_in.store();
             let backend = store.backend().unwrap();
             let thread =
-                std::thread::spawn(move || store.claim(&Source::consumer(Topic::Transfers, 0)).unwrap());
+                std::thread::spawn(move || store.claim(&Source::Consumer(Topic::Transfers, 0)).unwrap());
             world_in.await_blocked(backend);
             *heir_in.lock().unwrap() = Some(thread);
         }
@@ -175,7 +175,7 @@ fn the_outbox_restarts_at_the_first_unsent_row() {
     assert_eq!(numbers(&mut node.store, &claim), [0, 1, 2]);
     assert!(node.store.mark_sent(&claim, 2).unwrap());
     let mut heir = world.store();
-    let claim = heir.claim(&Source::consumer(Topic::Transfers, 0)).unwrap();
+    let claim = heir.claim(&Source::Consumer(Topic::Transfers, 0)).unwrap();
     assert_eq!(numbers(&mut heir, &claim), [2]);
     assert_eq!(numbers(&mut node.store, &node.transfers.claim), [0; 0], "the claim was lost");
     assert!(!heir.mark_sent(&claim, 9).unwrap(), "what was never written cannot have been sent");

@@ -32,7 +32,7 @@ fn relay(store: &mut Store, claim: &Claim, topics: &[Log]) {
 }
 
 fn transfers(mut store: Store, partition: u32, now: i64, topics: &[Log]) {
-    let claim = store.claim(&Source::consumer(Topic::Transfers, partition)).unwrap();
+    let claim = store.claim(&Source::Consumer(Topic::Transfers, partition)).unwrap();
     let mut at = claim.offset;
     let id = |chunk: u128, n: u128| (chunk * CHUNK + n) * 2 + u128::from(partition) + 1;
     let payer = |id: u128| u32::try_from(id).unwrap() % PARTIES + 1;

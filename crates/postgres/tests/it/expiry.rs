@@ -60,7 +60,7 @@ fn a_late_commit_is_not_skipped() {
     let Some((world, mut node)) = payer_and_payee(1_000, 1_000) else { return };
     world.set_clock(NOW);
     let mut slow = world.store();
-    let claim = slow.claim(&Source::consumer(Topic::Transfers, 7)).unwrap();
+    let claim = slow.claim(&Source::Consumer(Topic::Transfers, 7)).unwrap();
     let (written, is_written) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
     slow.watch(move |point| {
@@ -108,8 +108,8 @@ fn a_shard_has_one_owner() {
     let Some(world) = World::new() else { return };
     let mut first = world.store();
     let mut second = world.store();
-    let old = first.claim(&Source::timeout(3)).unwrap();
-    let new = second.claim(&Source::timeout(3)).unwrap();
+    let old = first.claim(&Source::Timeout(3)).unwrap();
+    let new = second.claim(&Source::Timeout(3)).unwrap();
     assert_eq!(first.expire(&old, 3, 10).unwrap(), Step::Fenced);
     assert!(matches!(second.expire(&new, 3, 10).unwrap(), Step::Done(_)));
 }

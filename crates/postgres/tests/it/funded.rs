@@ -224,7 +224,7 @@ fn nobody_but_the_transfer_ends_its_hold() {
 
 /// What an outside ledger did, told by its topic; how many dead letters that made.
 fn told_by_topic(store: &mut Store, consumed: &[&str], produced: &[(&str, u64)]) -> usize {
-    let partition = store.claim(&Source::consumer(Topic::TokenUpdates, 0)).unwrap();
+    let partition = store.claim(&Source::Consumer(Topic::TokenUpdates, 0)).unwrap();
     let consumed = consumed.iter().map(|id| TokenId::from(*id)).collect();
     let update = TokenUpdate { trace: TraceId::NOBODY, consumed, produced: alices(produced) };
     let messages = [incoming(partition.offset, &update)];

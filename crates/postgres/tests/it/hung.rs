@@ -41,7 +41,7 @@ fn lock(client: &mut Client, of: &Claim) {
 #[test]
 fn a_partition_is_claimed_from_a_node_that_hangs() {
     let Some(world) = World::new() else { return };
-    let (mut store, source) = (impatient(&world), Source::consumer(Topic::Transfers, 0));
+    let (mut store, source) = (impatient(&world), Source::Consumer(Topic::Transfers, 0));
     let before = store.claim(&source).unwrap();
     let mut hanging = node(&world);
     lock(&mut hanging, &before);
@@ -53,7 +53,7 @@ fn a_partition_is_claimed_from_a_node_that_hangs() {
 #[test]
 fn a_shard_is_taken_from_a_node_that_hangs() {
     let Some(world) = World::new() else { return };
-    let (mut store, source) = (impatient(&world), Source::timeout(0));
+    let (mut store, source) = (impatient(&world), Source::Timeout(0));
     let before = store.lease(source, 1, Duration::ZERO).unwrap().unwrap();
     let mut hanging = node(&world);
     lock(&mut hanging, &before);
@@ -83,7 +83,7 @@ fn claimed_in_time(store: &mut Store, source: Source) -> Claim {
 #[test]
 fn a_partition_is_claimed_from_a_node_that_idles_without_end() {
     let Some(world) = World::new() else { return };
-    let (mut store, source) = (impatient(&world), Source::consumer(Topic::Outcomes, 0));
+    let (mut store, source) = (impatient(&world), Source::Consumer(Topic::Outcomes, 0));
     let before = store.claim(&source).unwrap();
     let mut hanging = node(&world);
     hanging.batch_execute("SET idle_in_transaction_session_timeout = 0").unwrap();
@@ -99,7 +99,7 @@ fn a_partition_is_claimed_from_a_node_that_idles_without_end() {
 fn a_partition_is_claimed_from_a_node_that_hangs_in_a_rebuild() {
     let Some(world) = World::new() else { return };
     let (mut store, mut hanging) = (impatient(&world), impatient(&world));
-    let source = Source::consumer(Topic::Outcomes, 0);
+    let source = Source::Consumer(Topic::Outcomes, 0);
     let before = hanging.claim(&source).unwrap();
     let ((reached, hangs), (go_on, waits)) = (channel(), channel::<()>());
     hanging.watch(move |point| {
@@ -120,7 +120,7 @@ fn a_partition_is_claimed_from_a_node_that_hangs_in_a_rebuild() {
 #[test]
 fn nobody_else_is_ended() {
     let Some(world) = World::new() else { return };
-    let (mut store, source) = (impatient(&world), Source::consumer(Topic::Transfers, 0));
+    let (mut store, source) = (impatient(&world), Source::Consumer(Topic::Transfers, 0));
     let before = store.claim(&source).unwrap();
     let mut tool = world.sql();
     tool.batch_execute("SET application_name = 'holdfast tool'").unwrap();
@@ -140,7 +140,7 @@ fn nobody_else_is_ended() {
 #[test]
 fn a_lease_goes_on_while_its_own_row_is_locked() {
     let Some(world) = World::new() else { return };
-    let (mut store, source) = (world.store(), Source::timeout(0));
+    let (mut store, source) = (world.store(), Source::Timeout(0));
     let held = store.lease(source, 1, LONG).unwrap().unwrap();
     let mut own = world.sql();
     lock(&mut own, &held);

@@ -8,12 +8,12 @@ use crate::world::World;
 
 const LONG: Duration = Duration::from_secs(60);
 const OVER: Duration = Duration::ZERO;
-const SCANS: Source = Source::timeout(0);
+const SCANS: Source = Source::Timeout(0);
 
 #[test]
 fn a_lease_has_one_holder_and_changes_hands_with_a_new_epoch() {
     let Some(world) = World::new() else { return };
-    let (mut store, shard) = (world.store(), Source::timeout(3));
+    let (mut store, shard) = (world.store(), Source::Timeout(3));
     world.set_clock(1_000_000);
     let first = store.lease(shard, 1, LONG).unwrap().expect("nobody had it");
     assert_eq!(store.lease(shard, 2, LONG).unwrap(), None);
@@ -33,7 +33,7 @@ fn a_lease_has_one_holder_and_changes_hands_with_a_new_epoch() {
 #[test]
 fn nobody_waits_for_a_shard_that_is_locked() {
     let Some(world) = World::new() else { return };
-    let (mut store, shard) = (world.store(), Source::timeout(0));
+    let (mut store, shard) = (world.store(), Source::Timeout(0));
     let held = store.lease(shard, 1, OVER).unwrap().expect("nobody had it");
     let mut hanging = world.sql();
     let mut tx = hanging.transaction().unwrap();
@@ -56,7 +56,7 @@ fn nodes_that_live_are_counted() {
     assert_eq!(store.among_nodes(SCANS, 2, LONG).unwrap(), (1, 2), "one of two comes before it");
     assert_eq!(store.among_nodes(SCANS, 1, LONG).unwrap(), (0, 2));
     assert_eq!(
-        store.count_nodes(Source::callback(0), 3, LONG).unwrap(),
+        store.count_nodes(Source::Callback(0), 3, LONG).unwrap(),
         1,
         "who does something else has no share"
     );

@@ -324,7 +324,7 @@ fn no_callback_is_made_of_a_checkout() {
         .map(|(offset, row)| Incoming::read(offset as u64, row.key.clone().into_bytes(), row.value.clone()))
         .collect();
     assert_eq!(notices.len(), 1);
-    let claim = shop.store.claim(&Source::consumer(Topic::Notifications, 0)).unwrap();
+    let claim = shop.store.claim(&Source::Consumer(Topic::Notifications, 0)).unwrap();
     let step = done(shop.store.callbacks(&claim, &Batch::new(0, &notices)).unwrap());
     assert_eq!((step.messages, step.dead_letters, step.unheard), (1, 0, 0));
     assert_eq!(world.count("SELECT count(*) FROM callback"), 0);

@@ -309,7 +309,7 @@ fn nodes_agree_on_what_is_charged() {
 
     market.both_have_taken("o");
     market.world.set_clock(NOW + 60_000);
-    let source = holdfast_postgres::Source::timeout(0);
+    let source = holdfast_postgres::Source::Timeout(0);
     store.count_nodes(source, 3, std::time::Duration::from_secs(5)).unwrap();
     assert!(refused(&mut store, &WantedCharging::Credit).contains("the other nodes"), "another is at work");
     store.leave(source, 3).unwrap();

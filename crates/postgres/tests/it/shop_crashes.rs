@@ -190,5 +190,5 @@ fn offset_and_effects_share_one_transaction() {
         world.share_a_transaction(&claim, &[&format!("outbox WHERE segment_id = {}", claim.segment_id)]);
         shop.relay();
     }
-    assert_eq!(shop.outcomes[0].claim.source, Source::consumer(Topic::Outcomes, 0));
+    assert_eq!(shop.outcomes[0].claim.source, Source::Consumer(Topic::Outcomes, 0));
 }

@@ -76,7 +76,7 @@ impl Topics {
         mut step: impl FnMut(&mut Store, &Claim, &Batch<'_, M>) -> Result<Step, Error>,
     ) {
         let mut store = world.store();
-        let claim = store.claim(&Source::consumer(M::TOPIC, u32::try_from(partition).unwrap())).unwrap();
+        let claim = store.claim(&Source::Consumer(M::TOPIC, u32::try_from(partition).unwrap())).unwrap();
         let (mut at, mut sent) = (0, 0);
         while !self.over.load(Ordering::SeqCst) {
             let fresh: Vec<Bytes> = self.logs[place(M::TOPIC)][partition].lock().unwrap()[at..].to_vec();

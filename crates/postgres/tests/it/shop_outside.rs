@@ -56,9 +56,9 @@ fn who_is_called_changes_only_when_nobody_is_at_work() {
     };
     shop.store.agree_on_serving().unwrap();
     // A node lives.
-    assert_eq!(shop.store.count_nodes(Source::callback(0), 7, LEASE).unwrap(), 1);
+    assert_eq!(shop.store.count_nodes(Source::Callback(0), 7, LEASE).unwrap(), 1);
     assert_eq!(refused(&mut other), (0, 1));
-    shop.store.leave(Source::callback(0), 7).unwrap();
+    shop.store.leave(Source::Callback(0), 7).unwrap();
     // A checkout is open, and its messages are not sent.
     shop.asks("o", checkout(), &[Orders]);
     assert_eq!(refused(&mut other), (2, 0));
@@ -109,7 +109,7 @@ fn a_side_that_comes_back_from_kafka_begins_behind_what_was_another_s() {
     let mut inside = world.store();
     inside.pass_to(Topic::Stock, &[asked]).unwrap();
     inside.agree_on_serving().unwrap();
-    let claim = inside.claim(&Source::consumer(Topic::Stock, 0)).unwrap();
+    let claim = inside.claim(&Source::Consumer(Topic::Stock, 0)).unwrap();
     assert_eq!(claim.offset, asked, "the warehouse has answered that");
     world.verify();
 }

@@ -149,7 +149,7 @@ fn the_offset_never_falls() {
     }
     assert_eq!(shop.store.outcome_offset(0).unwrap(), Some(6));
     assert!(shop.offsets[&0].is_sorted(), "{:?}", shop.offsets);
-    let claim = shop.store.claim(&Source::consumer(Topic::Outcomes, 0)).unwrap();
+    let claim = shop.store.claim(&Source::Consumer(Topic::Outcomes, 0)).unwrap();
     // One that read from the start, as if it knew of no value.
     let log = LogBounds { start: 0, end: 6 };
     let Rebuilt::Done { coordinator, next, done } =

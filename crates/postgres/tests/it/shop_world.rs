@@ -126,7 +126,7 @@ impl Shop {
             pay: queues(&mut store, partitions),
             stock: queues(&mut store, partitions),
             outcomes: queues(&mut store, partitions),
-            shards: (0..8).map(|shard| store.claim(&Source::deadline(shard)).unwrap()).collect(),
+            shards: (0..8).map(|shard| store.claim(&Source::Deadline(shard)).unwrap()).collect(),
             store,
             coordinators,
             told: Vec::new(),
@@ -407,7 +407,7 @@ impl Shop {
 
     /// Another takes over a partition of `outcomes`, whose log begins at `start` by now. What is told by that is returned.
     pub fn take_over(&mut self, partition: u32, start: u64) -> Done {
-        let claim = self.store.claim(&Source::consumer(Topic::Outcomes, partition)).unwrap();
+        let claim = self.store.claim(&Source::Consumer(Topic::Outcomes, partition)).unwrap();
         let from = self.store.outcome_offset(partition).unwrap().unwrap_or(0).max(start);
         let queue = &mut self.outcomes[partition as usize];
         let log = LogBounds { start, end: queue.log.len() as u64 };

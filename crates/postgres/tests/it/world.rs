@@ -311,7 +311,7 @@ pub struct Queue<M> {
 
 impl<M: Message> Queue<M> {
     pub fn new(store: &mut Store, partition: u32) -> Queue<M> {
-        let claim = store.claim(&Source::consumer(M::TOPIC, partition)).unwrap();
+        let claim = store.claim(&Source::Consumer(M::TOPIC, partition)).unwrap();
         Queue { claim, log: Vec::new(), at: claim.offset }
     }
 
@@ -376,7 +376,7 @@ impl Node {
         Node {
             transfers: Queue::new(&mut store, 0),
             positions: (0..partitions).map(|partition| Queue::new(&mut store, partition)).collect(),
-            shards: (0..8).map(|shard| store.claim(&Source::timeout(shard)).unwrap()).collect(),
+            shards: (0..8).map(|shard| store.claim(&Source::Timeout(shard)).unwrap()).collect(),
             store,
             notifications: Vec::new(),
             dead_letters: Vec::new(),

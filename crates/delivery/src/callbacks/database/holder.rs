@@ -47,7 +47,7 @@ impl ShardHolder {
         ShardHolder {
             connect,
             store: None,
-            shards: Shards::new(node, shards, Source::callback),
+            shards: Shards::new(node, shards, Source::Callback),
             lanes,
             options,
             meters: Meters::default(),

@@ -157,7 +157,7 @@ mod tests {
     /// The shard was lost with requests under way and regained with the same epoch: their ends are nobody's.
     #[test]
     fn what_was_begun_under_an_earlier_hold_does_not_end_in_a_later_one() {
-        let claim = Claim { source: Source::callback(3), segment_id: 1, epoch: 5, offset: 0 };
+        let claim = Claim { source: Source::Callback(3), segment_id: 1, epoch: 5, offset: 0 };
         let mut under_way = UnderWay::default();
         let first = under_way.take(TO, claim, 1).unwrap();
         assert_eq!(under_way.take(TO, claim, 1), None, "it is in hand");
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn what_is_not_written_down_stays_in_hand() {
-        let claim = Claim { source: Source::callback(3), segment_id: 1, epoch: 5, offset: 0 };
+        let claim = Claim { source: Source::Callback(3), segment_id: 1, epoch: 5, offset: 0 };
         let mut under_way = UnderWay::default();
         let held = under_way.take(TO, claim, 1).unwrap();
         assert!((2..=32).all(|id| under_way.take(TO, claim, id) == Some(held)));
