@@ -13,7 +13,6 @@ use std::env;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::thread;
 use std::time::Instant;
 
 use services::ForTests;
@@ -29,10 +28,6 @@ const SOAK_CLUSTER_SECONDS: &str = "3600";
 /// Tests of one binary at a time: most wait for a disk, a lease or a process and not for a processor. Those that do not bear it
 /// take turns by themselves.
 const TEST_THREADS: (&str, &str) = ("RUST_TEST_THREADS", "4");
-/// The test that computes for longer than any other, and waits for nothing.
-const SEEDS: &str = "ten_thousand_seeds";
-/// How much that gives way to tests with deadlines.
-const NICE: i32 = 10;
 
 const USAGE: &str = "cargo xtask <chore>
 
@@ -86,32 +81,18 @@ fn build_tests() -> Result<(), String> {
 }
 
 fn test() -> Result<(), String> {
-    build_tests()?;
+    clients::check()?;
     let services = ForTests::up()?;
     let mut variables: Vec<_> = services.variables.iter().map(|(name, value)| (&**name, &**value)).collect();
     if env::var_os(TEST_THREADS.0).is_none() {
         variables.push(TEST_THREADS);
     }
-    let waiting = ["test", "--workspace", "--locked", "--no-fail-fast", "--", "--skip", SEEDS];
-    thread::scope(|scope| {
-        let computing = scope.spawn(compute);
-        let waited = cargo(&waiting, &variables);
-        waited.and(computing.join().map_err(|_| "xtask: what computes beside the tests panicked")?)
-    })
-}
-
-/// What only computes, while the other tests wait for disks, leases and processes. It gives way to them: on Linux a thread has a
-/// niceness of its own, and its children have it too.
-fn compute() -> Result<(), String> {
-    rustix::process::nice(NICE).map_err(|error| format!("xtask: cannot give way to the tests: {error}"))?;
-    clients::check()?;
-    let seeds = cargo_output(&["test", "--workspace", "--locked", "--test", "sim", SEEDS])?;
+    cargo(&["test", "--workspace", "--locked", "--no-fail-fast"], &variables)?;
+    drop(services);
     // Planted faults change what the pure crates decide, so they are built apart from everything that is shipped. For the whole
     // workspace, so that foreign crates have the features they were built with before.
     let planted = ["test", "--workspace", "--features", "holdfast-sim/planted-bugs", "--test", "sim"];
-    let planted = cargo_output(&[&planted[..], &["--locked", "planted"]].concat())?;
-    print!("{seeds}{planted}");
-    Ok(())
+    cargo(&[&planted[..], &["--locked", "planted"]].concat(), &[])
 }
 
 fn soak() -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! The HTTP edge: shape, then hub, then answer. Nothing is decided here.
+//! The HTTP edge: shape, then engine, then answer. Nothing is decided here.
 //!
 //! | room | what happens there |
 //! | --- | --- |
@@ -11,7 +11,7 @@
 //! | `gate` | what every request passes: its id, its caller, its rate, its trace |
 //! | `keys` | API keys: made, kept as hashes, compared |
 //! | `bodies` | bodies on their way in: counted, bounded |
-//! | `calls` | the way to the writer and back |
+//! | `calls` | the way to the engine and back |
 //! | `admin` | `/participants…`: the operator's paths, as central-ledger has them |
 //! | `fspiop` | `/transfers…`: the paths that participants call |
 //! | `backup` | `/hub/backup` |

@@ -78,7 +78,7 @@ impl NodeHandle {
                     }
                     outcomes.extend(waited(|answer| self.submit(run, None, answer)).map_err(told)?);
                 }
-                // The edge has refused it before; a node has no vault and no shop.
+                // Commands about tokens and orders have ways of their own; the edge has refused these before.
                 _ => outcomes.push(Outcome::refused(ErrorCode::InternalServerError)),
             }
         }

@@ -1,4 +1,4 @@
-//! What the edge holds of a running node: requests go in here, questions are asked here.
+//! The handle of a running node: requests go in here, questions are asked here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ use crate::shop::{Called, CalledSide, SharedShop, Tellings};
 use crate::tokens::TokenVault;
 use crate::waiting::WaitingRoom;
 
-/// What the edge holds of a node.
+/// The handle of a node.
 #[derive(Clone)]
 pub struct NodeHandle {
     pub(crate) settings: Arc<NodeSettings>,
@@ -33,7 +33,7 @@ pub struct NodeHandle {
     pub(crate) room: Arc<WaitingRoom>,
     pub(crate) reads: Arc<Reads>,
     pub(crate) health: Arc<Health>,
-    /// How the delivery of callbacks is, which is the edge's work.
+    /// How the delivery of callbacks is, which works beside the node.
     pub(crate) delivery: Option<Arc<Part>>,
     /// How many wait on threads of their own.
     pub(crate) one_by_one: Arc<AtomicUsize>,
@@ -65,7 +65,7 @@ impl NodeHandle {
         &self.health
     }
 
-    /// Where the edge tells how the delivery of callbacks is, if this node does that.
+    /// Where the delivery of callbacks tells how it is, if this node does that.
     #[must_use]
     pub const fn delivery(&self) -> Option<&Arc<Part>> {
         self.delivery.as_ref()

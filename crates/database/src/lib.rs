@@ -13,7 +13,7 @@
 //! | --- | --- |
 //! | `settings`, `roles` | where the servers are, what this node does, every bound with its name |
 //! | `node` | start and stop |
-//! | `handle` | what the edge holds of a node |
+//! | `handle` | the handle of a running node |
 //! | `engine` | the same as the port has it |
 //! | `commands` | commands of any kind, each on its way |
 //! | `sender` | requests on their way into Kafka |

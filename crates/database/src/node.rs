@@ -115,7 +115,7 @@ impl Node {
         Ok(Node { handle, vault, stop, outboxes, workers, others })
     }
 
-    /// A handle for the edge.
+    /// A handle of the node.
     #[must_use]
     pub fn handle(&self) -> NodeHandle {
         self.handle.clone()

@@ -50,6 +50,17 @@ pub enum CallbackMessage {
 }
 
 impl CallbackMessage {
+    /// Who is called of those that have an endpoint for it: the one it is for, or the hub with an alarm that this one does not want.
+    pub fn receiver(
+        self,
+        to: ParticipantId,
+        has_endpoint: impl Fn(ParticipantId, &'static str) -> bool,
+    ) -> Option<ParticipantId> {
+        let instead = matches!(self, CallbackMessage::Alarm { .. }).then_some(HUB);
+        let kind = self.endpoint_type();
+        std::iter::once(to).chain(instead).find(|to| has_endpoint(*to, kind))
+    }
+
     /// The type under which a participant registers where it wants this message.
     #[must_use]
     pub const fn endpoint_type(self) -> &'static str {

@@ -1,4 +1,5 @@
-//! Time. This is the only place where the wall clock is read; everywhere else time comes in with the frame.
+//! Time. A hub reads the wall clock here and nowhere else; everywhere else time comes in with the frame. The library `tokens`,
+//! which knows no hub, reads it once for its own vault.
 
 use std::time::{Duration, Instant};
 

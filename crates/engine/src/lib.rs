@@ -6,8 +6,7 @@
 //! writer and a node's consumers work, and it costs the way of a payment nothing. What is rare comes as a future. How long a
 //! caller waits is the edge's business, not the engine's.
 //!
-//! An engine that takes nothing for now, as a node does while none leads, refuses with [`Refusal::Closed`]: its callers hear
-//! 503 and when to come again.
+//! An engine that takes nothing for now refuses with [`Refusal::Closed`]: its callers hear 503 and when to come again.
 //!
 //! | room | what happens there |
 //! | --- | --- |

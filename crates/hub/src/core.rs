@@ -1,10 +1,10 @@
 //! State, offsets and audit chain, moved forward frame by frame. Live and replayed frames pass through the same
 //! function with the same bounds, so a replay gives the same answers.
 
-use holdfast_domain::callbacks::{CallbackMessage, alarms, callbacks};
+use holdfast_domain::callbacks::{alarms, callbacks};
 use holdfast_domain::command::Command;
 use holdfast_domain::effects::Effects;
-use holdfast_domain::ids::{HUB, Millis};
+use holdfast_domain::ids::Millis;
 use holdfast_domain::planted::{self, Bug};
 use holdfast_domain::positions::PrepareOrder;
 use holdfast_domain::registry::Registry;
@@ -131,22 +131,17 @@ impl<S: Store> Core<S> {
             return;
         }
         let alarms = alarms(effects, &self.store);
-        for mut callback in callbacks(effects, &self.store).into_iter().chain(alarms) {
-            let kind = callback.message.endpoint_type();
-            let is_alarm = matches!(callback.message, CallbackMessage::Alarm { .. });
-            if is_alarm && self.store.books().endpoint(callback.to, kind).is_none() {
-                // Somebody should hear of it: whoever runs the hub.
-                callback.to = HUB;
-            }
-            if self.store.books().endpoint(callback.to, kind).is_none() {
+        for callback in callbacks(effects, &self.store).into_iter().chain(alarms) {
+            let has_endpoint = |to, kind| self.store.books().endpoint(to, kind).is_some();
+            let Some(to) = callback.message.receiver(callback.to, has_endpoint) else {
                 self.progress.counts.callbacks_without_endpoint += 1;
                 continue;
-            }
+            };
             let row = CallbackRow {
                 number: self.progress.next_callback,
                 offset: header.base_offset + u64::from(callback.origin),
                 time: header.time_ms,
-                to: callback.to,
+                to,
                 transfer: callback.transfer,
                 message: callback.message,
             };

@@ -12,7 +12,7 @@ pub enum Status {
     Ready,
     /// The wall clock is not believed: commands are refused, reads go on.
     ClockSuspect(ClockFault),
-    /// The log failed: nothing is taken or shown any more.
+    /// The log or the store failed, or a thread died: nothing is taken or shown any more.
     Stopped(String),
     /// The hub was asked to end.
     ShuttingDown,

@@ -1,4 +1,4 @@
-//! Start and stop: opening a data directory, the threads, and the handle that the edges hold.
+//! Start and stop: opening a data directory, the threads, and the handle that the engine, its callers and its delivery hold.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -254,7 +254,7 @@ pub fn log_folder(data: &Path) -> PathBuf {
     data.join(LOG_FOLDER)
 }
 
-/// What the edges hold: submit, ask, look at the health.
+/// What all hold who need the hub: submit, ask, look at the health.
 #[derive(Clone)]
 pub struct HubHandle {
     pub(crate) intake: Arc<Intake>,

@@ -18,7 +18,7 @@
 //! | `callbacks` | messages of durable frames on their way to participants |
 //! | `clock` | when not to believe the wall clock |
 //! | `replay` | from the log back to the state |
-//! | `shop` | users, items, orders and checkouts, for the edges |
+//! | `shop` | users, items, orders and checkouts, as the port has them |
 //! | `tokens` | the vault: claims in memory, judged in the log |
 //! | `retention` | old segments of the log are removed, if somebody said after how long |
 //! | `backup` | a copy that is consistent at one frame, made while payments go on |
@@ -27,7 +27,7 @@
 //! | `audit` | the books recomputed from their rows, independently of the decisions |
 //! | `alarm`, `health` | whether the hub can be used, and what happens when a thread dies |
 //! | `offline` | a new data directory, written without a running hub |
-//! | `hub` | threads, start and stop, the handle that edges hold |
+//! | `hub` | threads, start and stop, the handle of a running hub |
 //! | `engine` | the same as the port has it |
 
 mod alarm;

@@ -37,7 +37,7 @@ pub enum KafkaError {
     #[error(
         "topic {topic} has {found} partitions and the settings say {wanted}. Partition counts are fixed for life: a key \
          that moves to another partition loses its order. Set the partitions of {topic} to {found}, or choose another \
-         topic prefix for a new cluster"
+         topic prefix for a new hub"
     )]
     PartitionCount {
         /// The topic.

@@ -1,4 +1,4 @@
-//! The log of the cluster profile: Apache Kafka, through librdkafka. Nothing here knows SQL.
+//! The log of the database profile: Apache Kafka, through librdkafka. Nothing here knows SQL.
 //!
 //! A message goes `transfers` -> handler 1 -> outbox -> `position` -> handler 2 -> outbox -> `notifications`. This crate
 //! carries it from topic to handler and from outbox to topic; what has been done with it is known only by the database.

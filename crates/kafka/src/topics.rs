@@ -1,4 +1,4 @@
-//! The topics of a cluster: their names, how many partitions they have, and the check of that at start.
+//! The topics of a hub: their names, how many partitions they have, and the check of that at start.
 
 use std::future::Future;
 use std::pin::pin;
@@ -35,10 +35,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// After this a person who waits is told for what.
 const QUIET_WAIT: Duration = Duration::from_secs(2);
 
-/// The topics of one cluster. Partition counts are fixed for life.
+/// The topics of one hub. Partition counts are fixed for life.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicSettings {
-    /// Stands before every name, so that several clusters can share a Kafka.
+    /// Stands before every name, so that several hubs can share a Kafka.
     pub prefix: String,
     /// Partitions of `transfers`.
     pub transfers: u32,
@@ -49,7 +49,7 @@ pub struct TopicSettings {
     /// Partitions of `dead-letters`.
     pub dead_letters: u32,
     /// Partitions of `orders`, `pay`, `stock` and `outcomes`: equally many, so that an order has the same number in all of
-    /// them. `None`: this cluster has no shop, and none of its topics is made.
+    /// them. `None`: this hub has no shop, and none of its topics is made.
     pub shop: Option<u32>,
     /// Copies of each new topic; `None`: as the brokers have it.
     pub replication: Option<u16>,
@@ -92,7 +92,7 @@ impl TopicSettings {
         format!("{}{}", self.prefix, topic.name())
     }
 
-    /// The topics that this cluster has.
+    /// The topics that this hub has.
     pub fn topics(&self) -> impl Iterator<Item = Topic> + use<> {
         let has_shop = self.shop.is_some();
         Topic::ALL.into_iter().filter(move |topic| has_shop || !topic.is_of_shop())
@@ -169,7 +169,7 @@ impl TopicSettings {
         }
     }
 
-    /// Removes the topics with all that lies in them; those that are not there are no error. For a cluster that was made to
+    /// Removes the topics with all that lies in them; those that are not there are no error. For a hub that was made to
     /// try or to measure.
     ///
     /// # Errors

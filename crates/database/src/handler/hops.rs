@@ -16,7 +16,7 @@ pub(crate) fn position() -> Hop<PositionMessage> {
     Hop { gathers: false, ..Hop::new(Store::positions) }
 }
 
-/// Handler 3: who is called with what. The rows that it writes are delivered by the edge.
+/// Handler 3: who is called with what. The crate `delivery` delivers the rows that it writes.
 pub(crate) fn callbacks() -> Hop<Notification> {
     Hop { workers: 1, ..Hop::new(Store::callbacks) }
 }

@@ -2,8 +2,8 @@
 
 use crate::world::{World, await_part};
 
-/// The callbacks are delivered by the edge, which these nodes do not have.
-const DELIVERED_BY_THE_EDGE: &str = "delivery";
+/// Callbacks are delivered by the crate `delivery`, which these nodes do not have.
+const NOT_HERE: &str = "delivery";
 
 /// The second node gets none of the only partitions, which stay with the first, and is as well as that one.
 #[test]
@@ -11,7 +11,7 @@ fn a_node_without_a_partition_is_well() {
     let Some(world) = World::with_partitions(1) else { return };
     let await_well = |node: &holdfast_database::Node| {
         let handle = node.handle();
-        for part in handle.health().parts().iter().filter(|part| part.name() != DELIVERED_BY_THE_EDGE) {
+        for part in handle.health().parts().iter().filter(|part| part.name() != NOT_HERE) {
             await_part(&handle, part.name(), |trouble| trouble.is_none());
         }
     };

@@ -78,7 +78,7 @@ impl<'m> Work<'m> for Callbacks<'_, 'm> {
     fn decide(self, (endpoints, now): (Endpoints, Millis), _: &Settings) -> Option<Decided<'m, Self::Rows>> {
         let Callbacks { part, mut wanted, outbox } = self;
         let before = wanted.len();
-        wanted.retain_mut(|callback| is_heard(callback, &endpoints));
+        wanted.retain_mut(|callback| is_called(callback, &endpoints));
         let unheard = before - wanted.len();
         let quiet = wanted.is_empty() && outbox.dead_letters.is_empty();
         let mut decided = part.decided(now, outbox, wanted);
@@ -126,19 +126,12 @@ fn endpoints(
         .collect()
 }
 
-/// Whether somebody wants it; an alarm turns to the hub if its participant does not.
-fn is_heard(callback: &mut Wanted, endpoints: &Endpoints) -> bool {
-    let kind = callback.message.endpoint_type().to_owned();
-    let mut key = (callback.to, kind);
-    if endpoints.contains_key(&key) {
-        return true;
-    }
-    if !matches!(callback.message, CallbackMessage::Alarm { .. }) {
-        return false;
-    }
-    callback.to = HUB;
-    key.0 = HUB;
-    endpoints.contains_key(&key)
+/// Whether it is called, and then whom.
+fn is_called(callback: &mut Wanted, endpoints: &Endpoints) -> bool {
+    let has_endpoint = |to, kind: &str| endpoints.contains_key(&(to, kind.to_owned()));
+    let to = callback.message.receiver(callback.to, has_endpoint);
+    callback.to = to.unwrap_or(callback.to);
+    to.is_some()
 }
 
 /// The shard of a participant's callbacks. Participants are numbered one after the other, so they spread by themselves.
