@@ -16,7 +16,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use std::{env, mem};
+use std::{env, mem, thread};
 
 use process::{Account, Mark, ServiceFolder, end_of, has_ended, signal, wait_until};
 use state::{Remembered, ServicesState};
@@ -189,6 +189,10 @@ impl Services {
                     self.remember(launch.service, None, &launch.ports)?;
                 }
             }
+        }
+        // One that a test kills must not stay in the table of processes: a new PostgreSQL would take it for alive.
+        for mut child in launched.into_iter().filter_map(|launch| launch.child) {
+            thread::spawn(move || child.wait());
         }
         done
     }
