@@ -411,7 +411,7 @@ async fn who_is_down_gets_all_when_it_is_back_and_who_hangs_holds_up_nobody() {
     // More than fit under way: the second hangs with all of its places.
     let all: Vec<(ParticipantId, u128)> =
         (1..=100).flat_map(|number| [(second, number), (first, number)]).collect();
-    notices.told(all).await;
+    let notices = notices.told(all).await;
     receiver.await_seen(50, |seen| seen.path.starts_with("/first")).await;
     is_down.store(false, Ordering::Release);
     world.await_count("SELECT count(*) FROM callback WHERE participant_id = 1", 0).await;
@@ -420,7 +420,12 @@ async fn who_is_down_gets_all_when_it_is_back_and_who_hangs_holds_up_nobody() {
     assert_eq!(hanging.len(), 32, "so many at once and no more");
     well.send_replace(true);
     world.await_count(CALLBACKS, 0).await;
-    waiting(move || callbacks.finish()).await;
+    waiting(move || {
+        callbacks.finish();
+        // Its connection must not end where nobody may wait.
+        drop(notices);
+    })
+    .await;
     let held = "SELECT count(*) FROM segment WHERE segment_type = 'callback' AND lease_node = 1";
     world.await_count(held, 0).await;
     let all = receiver.await_seen(100, |seen| seen.path.starts_with("/second")).await;
